@@ -1,0 +1,54 @@
+"""Pattern-Guided Integrated Gradients and its peers, for any PyTorch model."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pgig.attribution import attribute, attribute_all
+    from pgig.errors import PgigError, PgigWarning
+    from pgig.figures import show
+    from pgig.heatmaps import heatmap
+    from pgig.methods import METHODS, Method
+    from pgig.residual import completeness
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "METHODS",
+    "Method",
+    "PgigError",
+    "PgigWarning",
+    "attribute",
+    "attribute_all",
+    "completeness",
+    "heatmap",
+    "show",
+]
+
+# Loaded at first use (PEP 562), so that `import pgig` is quick and its parts load without each other's dependencies.
+_HOMES = {
+    "METHODS": "methods",
+    "Method": "methods",
+    "PgigError": "errors",
+    "PgigWarning": "errors",
+    "attribute": "attribution",
+    "attribute_all": "attribution",
+    "completeness": "residual",
+    "heatmap": "heatmaps",
+    "show": "figures",
+}
+_SUBMODULES = {"captum", "vision"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _SUBMODULES:
+        return import_module(f"pgig.{name}")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'pgig' has no attribute {name!r}")
+    value = getattr(import_module(f"pgig.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES, *_SUBMODULES})

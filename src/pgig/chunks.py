@@ -1,0 +1,77 @@
+"""How many points go through the model at once, so that memory stays bounded whatever their number."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.graph import saved_tensors_hooks
+
+from pgig.errors import PgigError
+
+# What autograd may keep for one chunk on a CPU. Large enough to keep the cores busy, small enough to stay near the
+# caches: VGG-16 at 224 x 224 comes to chunks of about five, the fastest there (docs/benchmarks.md).
+CPU_BYTES = 400 * 2**20
+MOST_POINTS = 1024
+
+
+class ChunkSize:
+    """The number of points of the next chunk.
+
+    Without a `batch_size`, the first chunk has one point, and the memory that autograd keeps for it decides about the
+    rest. Nothing is remembered between calls: the same call makes the same chunks, and so the same bits.
+    """
+
+    def __init__(self, batch_size: int | None, device: torch.device) -> None:
+        if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
+            raise PgigError(f"batch_size must be None or a whole number of at least 1, got {batch_size!r}")
+        self._most = batch_size
+        self._device = device
+
+    @property
+    def is_known(self) -> bool:
+        return self._most is not None
+
+    def next(self, remaining: int) -> int:
+        if self._most is None:
+            return 1
+        chunks = -(-remaining // self._most)
+        return -(-remaining // chunks)  # even chunks: a short last one would cost more than its share
+
+    def halve(self, failed: int) -> None:
+        """After an out-of-memory error with `failed` points."""
+        self._most = max(1, failed // 2)
+
+    @contextmanager
+    def measured(self, points: int, model: object) -> Iterator[None]:
+        """Settle the size, if it is still unknown, by what a forward pass over `points` points keeps."""
+        if self.is_known:
+            yield
+            return
+        kept: dict[int, int] = {}
+        weights = (
+            {w.untyped_storage().data_ptr() for w in model.parameters()} if isinstance(model, nn.Module) else set()
+        )
+
+        def note(tensor: Tensor) -> Tensor:
+            storage = tensor.untyped_storage()
+            if storage.data_ptr() not in weights:
+                kept[storage.data_ptr()] = storage.nbytes()
+            return tensor
+
+        with saved_tensors_hooks(note, lambda tensor: tensor):
+            yield
+        each = max(1, sum(kept.values()) // points)
+        self._most = max(1, min(MOST_POINTS, self._budget() // each))
+
+    def _budget(self) -> int:
+        if self._device.type == "cuda":
+            free, _ = torch.cuda.mem_get_info(self._device)
+            return free // 2
+        return CPU_BYTES
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or (
+        isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
+    )

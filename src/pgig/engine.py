@@ -1,0 +1,177 @@
+"""The engine: takes gradients at points, chunk by chunk, and sums up the terms of every method."""
+
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.utils import parametrize
+
+from pgig.chunks import ChunkSize, is_out_of_memory
+from pgig.errors import PgigError
+from pgig.inputs import Baseline, Inputs, PerInput, Tensors, checked_ids
+from pgig.layers import Layers
+from pgig.methods import Method, Start
+from pgig.mode import RuleMode
+from pgig.models import check_model, runs_channels_last, without_compilation
+from pgig.points import Here, Points, Slice
+from pgig.randomness import draws
+from pgig.rules import Rule
+from pgig.scores import Explained, Score, Target
+from pgig.summaries import State
+
+Pass = tuple[Rule, Start]  # one backward pass
+
+
+class Piece(NamedTuple):
+    """The places of one input within a chunk."""
+
+    row: int
+    start: int
+    stop: int
+
+
+class Engine:
+    def __init__(
+        self,
+        model: Callable[..., Any],
+        inputs: Tensors,
+        target: Target,
+        *,
+        score: Score,
+        baseline: Baseline,
+        references: Tensors | None,
+        patterns: Mapping[str, Tensor] | None,
+        rules: set[Rule],
+        seed: int,
+        ids: Sequence[Hashable] | Tensor | None,
+        batch_size: int | None,
+        forward_args: Any,
+        forward_kwargs: dict[str, Any] | None,
+    ) -> None:
+        self._inputs = Inputs(inputs, baseline, references)
+        self._model = without_compilation(model)
+        check_model(self._model, rules, patterns)
+        self._explained = Explained(score, target, self._inputs.count)
+        self._extra = PerInput(forward_args, forward_kwargs, self._inputs.count)
+        self._ids = checked_ids(ids, self._inputs.count)
+        self._seed = seed
+        self._size = ChunkSize(batch_size, self._inputs.device)
+        self._channels_last = runs_channels_last(self._model, self._inputs.members)
+        self._rules = rules
+        self._patterns = patterns if any(rule.needs_patterns for rule in rules) else None
+
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        """Owns all that a run changes: grad mode and the rule mode, both gone at the end whatever happens."""
+        with torch.inference_mode(False), torch.enable_grad(), parametrize.cached():
+            layers = Layers(self._model, self._patterns, self._channels_last)
+            with RuleMode(layers, self._rules, self._channels_last) as self._mode:
+                yield
+
+    def run(
+        self, groups: Mapping[Points, Mapping[str, Method]], progress: Callable[[int, int], object]
+    ) -> dict[str, Tensors]:
+        results: dict[str, Tensors] = {}
+        total = sum(points.count for points in groups) * self._inputs.count
+        done = 0
+        for points, methods in groups.items():
+            if self._explained.is_open and not points.is_input:
+                self._sums(Here(), {}, lambda _: None)
+            sums = self._sums(points, methods, lambda now, before=done: progress(before + now, total))  # type: ignore[misc]
+            done += points.count * self._inputs.count
+            self._mode.check_acted({method.rule for method in methods.values()})
+            for name, method in methods.items():
+                results[name] = self._result(name, method, sums[name])
+        return results
+
+    def _sums(
+        self, points: Points, methods: Mapping[str, Method], progress: Callable[[int], object]
+    ) -> dict[str, list[State]]:
+        states: dict[str, dict[int, State]] = {name: {} for name in methods}
+        passes = list(dict.fromkeys((m.rule, m.start) for m in methods.values() if m.rule.backward))
+        position, end = 0, points.count * self._inputs.count
+        while position < end:
+            stop = position + self._size.next(end - position)
+            try:
+                pieces, slices = self._places(points, position, stop)
+                gradients = self._gradients(pieces, slices, passes, points.is_input)
+            except (RuntimeError, MemoryError) as error:
+                if not is_out_of_memory(error) or stop - position == 1:
+                    raise
+                self._size.halve(stop - position)
+                continue
+            _add_terms(states, methods, pieces, slices, gradients)
+            position = stop
+            progress(position)
+        return {name: [rows[i] for i in range(self._inputs.count)] for name, rows in states.items()}
+
+    def _places(self, points: Points, start: int, stop: int) -> tuple[list[Piece], list[Slice]]:
+        """The places start..stop-1 of all inputs' places, counted input by input."""
+        k = points.count
+        rows = range(start // k, -(-stop // k))
+        pieces = [Piece(row, max(start - row * k, 0), min(stop - row * k, k)) for row in rows]
+        slices = []
+        for row, first, last in pieces:
+            draw = draws(self._seed, self._ids[row], points)
+            slices.append(points.take(self._inputs.example(row), draw, first, last))
+        return pieces, slices
+
+    def _gradients(
+        self, pieces: list[Piece], slices: list[Slice], passes: list[Pass], at_input: bool
+    ) -> dict[Pass, Tensor]:
+        rows = [row for row, first, last in pieces for _ in range(first, last)]
+        leaves = [leaf.requires_grad_() for leaf in self._leaves(slices)]
+        with (
+            self._size.measured(len(rows), self._model),
+            torch.set_grad_enabled(bool(passes) or not self._size.is_known),
+        ):
+            # the model gets copies: it may work in place, and a leaf may not be written to
+            args, kwargs = self._extra.rows(torch.tensor(rows))
+            output = self._model(*(leaf.clone() for leaf in leaves), *args, **kwargs)
+            if at_input:
+                self._explained.predict(output, rows)
+            scores = self._explained(output, rows)
+        if passes and not scores.requires_grad:
+            raise PgigError("the score does not depend on the inputs: does the model detach them, or use no_grad?")
+        return {p: self._backward(scores, leaves, *p, keep=p is not passes[-1]) for p in passes}
+
+    def _leaves(self, slices: list[Slice]) -> list[Tensor]:
+        at = torch.cat([piece.at for piece in slices])
+        parts = [part.detach() for part in self._inputs.for_model(at)]
+        if not self._channels_last:
+            return parts
+        return [p.contiguous(memory_format=torch.channels_last) if p.dim() == 4 else p for p in parts]
+
+    def _backward(self, scores: Tensor, leaves: list[Tensor], rule: Rule, start: Start, *, keep: bool) -> Tensor:
+        first = scores.detach() if start == "score" else torch.ones_like(scores)
+        with self._mode.active(rule):
+            gradients = torch.autograd.grad(scores, leaves, first, retain_graph=keep, materialize_grads=True)
+        return self._inputs.joined(gradients)
+
+    def _result(self, name: str, method: Method, states: list[State]) -> Tensors:
+        attribution = torch.stack([method.summary.result(state) for state in states])
+        if not attribution.isfinite().all():
+            raise PgigError(f"{name} came out NaN or infinite: a gradient overflows, or is not defined at a point")
+        return self._inputs.like_inputs(attribution)
+
+
+def _add_terms(
+    states: dict[str, dict[int, State]],
+    methods: Mapping[str, Method],
+    pieces: list[Piece],
+    slices: list[Slice],
+    gradients: Mapping[Pass, Tensor],
+) -> None:
+    for name, method in methods.items():
+        gradient = gradients.get((method.rule, method.start))
+        row = 0
+        for piece, (at, scale, weight) in zip(pieces, slices, strict=True):
+            terms = torch.ones_like(at) if gradient is None else gradient[row : row + len(at)]
+            row += len(at)
+            # half precision is summed in float32
+            terms, weight = (t.float() if t.element_size() < 4 else t for t in (terms, weight))
+            if method.multiply_by_input:
+                terms = terms * scale
+            states[name][piece.row] = method.summary.update(states[name].get(piece.row), terms, weight)

@@ -1,0 +1,128 @@
+"""Layers: finding the parameter that an operation was called with, and its pattern."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import parametrize
+
+from pgig.errors import PgigError
+from pgig.rules import Rule
+
+
+@dataclass(eq=False)
+class Layer:
+    """A weight of the model, and what stands for it under each rule."""
+
+    name: str
+    original: Tensor  # as the model holds it
+    weight: Tensor  # the same in the memory format in use
+    pattern: Tensor | None = None
+    _stand_ins: dict[str, Tensor] = field(default_factory=dict)
+
+    def plain(self, used: Tensor) -> Tensor:
+        """The weight for the forward pass, where an operation was called with `used`: it, or a view of it."""
+        return self.weight if _same_view(used, self.original) else used.detach()
+
+    def under(self, rule: Rule, used: Tensor) -> Tensor:
+        """What stands for `used` in the backward pass under `rule`."""
+        if rule.weight is None:
+            return self.plain(used)
+        if rule.name not in self._stand_ins:
+            assert self.pattern is not None
+            self._stand_ins[rule.name] = rule.weight(self.weight, self.pattern)
+        stand_in = self._stand_ins[rule.name]
+        if _same_view(used, self.original):
+            return stand_in
+        # laid out like the weight, so that a view of the weight is the same view of its stand-in
+        laid_out = torch.empty_like(self.original).copy_(stand_in)
+        offset = used.storage_offset() - self.original.storage_offset()
+        return laid_out.as_strided(used.shape, used.stride(), offset)
+
+
+def _same_view(one: Tensor, other: Tensor) -> bool:
+    return one.shape == other.shape and one.stride() == other.stride()
+
+
+class Layers:
+    """The layers of a model, found by the identity of their weight.
+
+    A layer's name is its parameter's, without a trailing `.weight`; a weight with several names goes by the first.
+    Parametrised weights are new tensors at each access, so keep `parametrize.cached()` open while this is in use.
+    """
+
+    def __init__(self, model: object, patterns: Mapping[str, Tensor] | None, channels_last: bool) -> None:
+        self._channels_last = channels_last
+        self._weights: dict[int, tuple[str, Tensor]] = {}  # holds the tensors, so that no id is reused
+        self._recomputed: list[tuple[str, nn.Module]] = []
+        self._layers: dict[str, Layer] = {}
+        if isinstance(model, nn.Module):
+            self._collect(model)
+        self._patterns = {} if patterns is None else self._checked(patterns)
+
+    def find(self, weight: object) -> Layer | None:
+        """The layer that `weight` belongs to, if it is a parameter of the model or a view of one."""
+        if not isinstance(weight, Tensor):
+            return None
+        for whole in (weight, weight._base):
+            if whole is not None and (found := self._weights.get(id(whole)) or self._find_recomputed(whole)):
+                return self._layer(*found)
+        return None
+
+    def with_patterns(self) -> set[str]:
+        return set(self._patterns)
+
+    def _layer(self, name: str, weight: Tensor) -> Layer:
+        layer = self._layers.get(name)
+        if layer is None:
+            original = ours = weight.detach()
+            if self._channels_last and weight.dim() == 4:
+                ours = original.contiguous(memory_format=torch.channels_last)
+            pattern = self._patterns.get(name)
+            layer = Layer(name, original, ours, None if pattern is None else torch.empty_like(ours).copy_(pattern))
+            self._layers[name] = layer
+        return layer
+
+    def _find_recomputed(self, weight: Tensor) -> tuple[str, Tensor] | None:
+        # older weight and spectral norms put a new tensor into the module before each call
+        return next(((name, weight) for name, module in self._recomputed if vars(module)["weight"] is weight), None)
+
+    def _collect(self, model: nn.Module) -> None:
+        for name, parameter in model.named_parameters():
+            if ".parametrizations." not in f".{name}":
+                self._weights[id(parameter)] = (_layer_name(name), parameter)
+        for prefix, module in model.named_modules():
+            if isinstance(vars(module).get("weight"), Tensor):
+                self._recomputed.append((prefix, module))
+            if parametrize.is_parametrized(module):
+                for attribute in module.parametrizations:
+                    weight = getattr(module, attribute)
+                    self._weights[id(weight)] = (_layer_name(f"{prefix}.{attribute}".lstrip(".")), weight)
+
+    def _checked(self, patterns: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        known = {name: tuple(weight.shape) for name, weight in self._weights.values()}
+        known |= {name: tuple(vars(module)["weight"].shape) for name, module in self._recomputed}
+        for name, tensor in patterns.items():
+            if name not in known:
+                raise PgigError(
+                    f"a pattern for layer {name!r}, which this model does not have: patterns of another model? "
+                    f"Its layers are {_some(known)}"
+                )
+            if tuple(tensor.shape) != known[name]:
+                raise PgigError(
+                    f"the pattern of layer {name!r} has shape {tuple(tensor.shape)}, its weight {known[name]}: "
+                    "were these patterns estimated for another model?"
+                )
+            if not tensor.isfinite().all():
+                raise PgigError(f"the pattern of layer {name!r} has NaN or infinite values")
+        return {name: tensor.detach() for name, tensor in patterns.items()}
+
+
+def _layer_name(parameter: str) -> str:
+    return parameter.removesuffix(".weight")
+
+
+def _some(names: Mapping[str, object]) -> str:
+    shown = [name for name in names if not name.endswith("bias")]
+    return ", ".join(shown[:4]) + (", ..." if len(shown) > 4 else "")

@@ -1,0 +1,66 @@
+"""What a model must be, for the engine and for a rule."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.dropout import _DropoutNd
+
+from pgig.errors import PgigError
+from pgig.rules import Rule
+
+
+def without_compilation(model: Callable[..., Any]) -> Callable[..., Any]:
+    """The module inside `torch.compile`: rules act on what Python calls, and compiled code calls nothing."""
+    original = getattr(model, "_orig_mod", None)
+    return original if isinstance(original, nn.Module) else model
+
+
+def check_model(model: Callable[..., Any], rules: Iterable[Rule], patterns: Mapping[str, Tensor] | None) -> None:
+    if not callable(model):
+        raise PgigError(f"the model must be a module or a callable, got {type(model).__name__}")
+    if isinstance(model, nn.Module):
+        _check_eval(model)
+    for rule in rules:
+        if rule.needs_patterns and patterns is None:
+            raise PgigError(f"the {rule.name} rule needs patterns: pass patterns=, layer name -> tensor")
+        if rule.needs_patterns and not isinstance(model, nn.Module):
+            raise PgigError(f"the {rule.name} rule needs a module, to know the layers of its patterns by name")
+        if rule.relu is not None or rule.needs_patterns:
+            _check_visible(model, rule)
+
+
+def runs_channels_last(model: Callable[..., Any], inputs: Sequence[Tensor]) -> bool:
+    """Is the channels_last format the faster one here? On CPUs it is for convolutions in float32 and below."""
+    if not isinstance(model, nn.Module) or _scripted(model) or any(x.device.type != "cpu" for x in inputs):
+        return False
+    has_images = any(x.dim() == 4 and x.dtype != torch.float64 for x in inputs)
+    return has_images and any(parameter.dim() == 4 for parameter in model.parameters())
+
+
+def _check_eval(model: nn.Module) -> None:
+    for name, module in model.named_modules():
+        if module.training and _differs_in_training(module):
+            kind = type(module).__name__
+            raise PgigError(f"the model is in training mode ({kind} {name!r}): call model.eval() first")
+
+
+def _differs_in_training(module: nn.Module) -> bool:
+    if isinstance(module, _DropoutNd):
+        return module.p > 0
+    if isinstance(module, nn.MultiheadAttention | nn.RNNBase):
+        return float(module.dropout) > 0
+    return isinstance(module, _BatchNorm)
+
+
+def _check_visible(model: object, rule: Rule) -> None:
+    if isinstance(model, nn.DataParallel):
+        raise PgigError(f"the {rule.name} rule cannot act inside DataParallel: pass model.module")
+    if isinstance(model, nn.Module) and (name := _scripted(model)):
+        raise PgigError(f"the {rule.name} rule cannot act inside TorchScript ({name}): pass the original module")
+
+
+def _scripted(model: nn.Module) -> str | None:
+    return next((type(m).__name__ for m in model.modules() if isinstance(m, torch.jit.ScriptModule)), None)

@@ -1,0 +1,28 @@
+"""Rules: what the backward pass does at a layer, at a ReLU, and at a norm behind a layer."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Changes gradients, never values. The default of every field is what autograd does."""
+
+    name: str
+    weight: Callable[[Tensor, Tensor], Tensor] | None = None  # (w, p) -> what stands for w in the backward pass
+    relu: Callable[[Tensor], Tensor] | None = None  # what becomes of the gradient that arrives at a ReLU
+    skips_norm: bool = False  # does a batch norm behind a layer pass gradients on unchanged?
+    backward: bool = True  # False: no backward pass at all, the gradient is taken to be one
+
+    @property
+    def needs_patterns(self) -> bool:
+        return self.weight is not None
+
+
+plain = Rule("plain")
+guided = Rule("guided", relu=lambda gradient: gradient.clamp(min=0))
+pattern = Rule("pattern", weight=lambda w, p: w * p)
+patternnet = Rule("patternnet", weight=lambda w, p: p, skips_norm=True)
+none = Rule("none", backward=False)
