@@ -31,14 +31,17 @@ class Layer:
             return self.plain(used)
         if rule.name not in self._stand_ins:
             assert self.pattern is not None
-            self._stand_ins[rule.name] = rule.weight(self.weight, self.pattern)
+            self._stand_ins[rule.name] = _laid_out_like(self.weight, rule.weight(self.weight, self.pattern))
         stand_in = self._stand_ins[rule.name]
         if _same_view(used, self.original):
             return stand_in
-        # laid out like the weight, so that a view of the weight is the same view of its stand-in
-        laid_out = torch.empty_like(self.original).copy_(stand_in)
+        # laid out like the original, a view of the original is the same view of its stand-in
         offset = used.storage_offset() - self.original.storage_offset()
-        return laid_out.as_strided(used.shape, used.stride(), offset)
+        return _laid_out_like(self.original, stand_in).as_strided(used.shape, used.stride(), offset)
+
+
+def _laid_out_like(model: Tensor, tensor: Tensor) -> Tensor:
+    return tensor if _same_view(tensor, model) else torch.empty_like(model).copy_(tensor)
 
 
 def _same_view(one: Tensor, other: Tensor) -> bool:
@@ -80,7 +83,7 @@ class Layers:
             if self._channels_last and weight.dim() == 4:
                 ours = original.contiguous(memory_format=torch.channels_last)
             pattern = self._patterns.get(name)
-            layer = Layer(name, original, ours, None if pattern is None else torch.empty_like(ours).copy_(pattern))
+            layer = Layer(name, original, ours, None if pattern is None else pattern.to(ours))
             self._layers[name] = layer
         return layer
 
@@ -114,7 +117,7 @@ class Layers:
                     f"the pattern of layer {name!r} has shape {tuple(tensor.shape)}, its weight {known[name]}: "
                     "were these patterns estimated for another model?"
                 )
-            if not tensor.isfinite().all():
+            if not torch.stack(torch.aminmax(tensor.detach())).isfinite().all():  # NaN passes through; one quick look
                 raise PgigError(f"the pattern of layer {name!r} has NaN or infinite values")
         return {name: tensor.detach() for name, tensor in patterns.items()}
 

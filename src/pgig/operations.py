@@ -76,6 +76,16 @@ class NormFunction(Function):
         return arriving * factor.reshape(1, -1, *[1] * (arriving.dim() - 2)), None, None, None
 
 
+def _shaped_like_x(arriving: Tensor, shape: torch.Size) -> Tensor:
+    """The gradient of x needs no x but its shape."""
+    if arriving.device.type != "cpu":
+        return arriving.new_empty(1).expand(shape)  # no memory
+    # an expanded scalar would be made contiguous; memory that nobody touches costs a CPU nothing
+    channels_last = arriving.dim() == 4 and arriving.is_contiguous(memory_format=torch.channels_last)
+    memory_format = torch.channels_last if channels_last else torch.contiguous_format
+    return torch.empty(shape, dtype=arriving.dtype, memory_format=memory_format)
+
+
 def convolution_gradient(
     stride: Sequence[int],
     padding: Sequence[int],
@@ -85,8 +95,7 @@ def convolution_gradient(
     output_padding: Sequence[int] = (0,),
 ) -> Gradient:
     def gradient(arriving: Tensor, shape: torch.Size, weight: Tensor) -> Tensor:
-        # the gradient of x needs no x but its shape: an expanded scalar has it and no memory
-        like_x = arriving.new_empty(1).expand(shape)
+        like_x = _shaped_like_x(arriving, shape)
         geometry = stride, padding, dilation, transposed, output_padding, groups
         result, _, _ = torch.ops.aten.convolution_backward(
             arriving, like_x, weight, None, *geometry, [True, False, False]

@@ -1,0 +1,104 @@
+"""Methods that integrate along a path."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor
+
+from pgig.captum.base import Attribution, Forward, WithPatterns
+from pgig.errors import PgigError
+from pgig.inputs import Baseline, Tensors
+from pgig.quadrature import Quadrature
+from pgig.scores import Target
+
+_QUADRATURES: dict[str, Quadrature] = {
+    "gausslegendre": "gauss-legendre",
+    "riemann_right": "right",
+    "riemann_left": "left",
+    "riemann_middle": "midpoint",
+    "riemann_trapezoid": "trapezoid",
+}
+
+
+class IntegratedGradients(Attribution):
+    """Integrated gradients."""
+
+    name = "integrated_gradients"
+
+    def __init__(self, forward_func: Forward, multiply_by_inputs: bool = True) -> None:
+        super().__init__(forward_func)
+        self._multiply_by_inputs = multiply_by_inputs
+
+    @property
+    def multiplies_by_inputs(self) -> bool:
+        return self._multiply_by_inputs
+
+    def attribute(
+        self,
+        inputs: Tensors,
+        baselines: Baseline | None = None,
+        target: Target = None,
+        additional_forward_args: Any = None,
+        n_steps: int = 50,
+        method: str = "gausslegendre",
+        internal_batch_size: int | None = None,
+        return_convergence_delta: bool = False,
+    ) -> Any:
+        """The attribution; with `return_convergence_delta`, a pair of it and `compute_convergence_delta`."""
+        if method not in _QUADRATURES:
+            raise PgigError(f"unknown method {method!r}; choose one of: {', '.join(_QUADRATURES)}")
+        baseline = 0 if baselines is None else baselines
+        attributions = self._attribute(
+            inputs, target, additional_forward_args, baseline=baseline, steps=n_steps,
+            quadrature=_QUADRATURES[method], batch_size=internal_batch_size,
+            multiply_by_input=self._multiply_by_inputs,
+        )  # fmt: skip
+        if not return_convergence_delta:
+            return attributions
+        delta = self.compute_convergence_delta(attributions, baseline, inputs, target, additional_forward_args)
+        return attributions, delta
+
+
+class PGIG(WithPatterns, IntegratedGradients):
+    """Integrated gradients under the pattern rule. `start="score"` is the paper's choice for images."""
+
+    name = "pgig"
+
+    def __init__(
+        self,
+        forward_func: Forward,
+        patterns: Mapping[str, Tensor],
+        multiply_by_inputs: bool = True,
+        start: str = "one",
+    ) -> None:
+        super().__init__(forward_func, patterns, start)
+        self._multiply_by_inputs = multiply_by_inputs
+
+
+class IntegratedPatternAttribution(PGIG):
+    """PGIG without the factor x - x0."""
+
+    name = "integrated_pattern_attribution"
+
+    def __init__(self, forward_func: Forward, patterns: Mapping[str, Tensor], start: str = "one") -> None:
+        super().__init__(forward_func, patterns, multiply_by_inputs=False, start=start)
+
+
+class SmoothGradIG(IntegratedGradients):
+    """Integrated gradients to noisy copies of the input; the noise is set where the class is made."""
+
+    name = "smoothgrad_ig"
+
+    def __init__(
+        self,
+        forward_func: Forward,
+        multiply_by_inputs: bool = True,
+        nt_samples: int = 25,
+        stdevs: float = 0.15**0.5,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(forward_func, multiply_by_inputs)
+        self._noise = {"samples": nt_samples, "variance": stdevs**2, "seed": seed}
+
+    def _attribute(self, inputs: Tensors, target: Target, additional_forward_args: Any, **options: Any) -> Tensors:
+        return super()._attribute(inputs, target, additional_forward_args, **options, **self._noise)
