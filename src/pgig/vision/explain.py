@@ -1,0 +1,134 @@
+"""Explaining image files: predictions, heat maps, arrays."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from PIL import Image
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from pgig.attribution import attribute_all
+from pgig.errors import PgigError
+from pgig.figures import show
+from pgig.files import written
+from pgig.heatmaps import heatmap
+from pgig.methods import METHODS, PAPER_METHODS, find_method
+from pgig.vision.preprocess import Preprocess
+
+
+@dataclass(frozen=True)
+class Picture:
+    """An image file, read and preprocessed."""
+
+    name: str  # unique among the pictures of a run
+    pixels: Tensor  # [3, size, size], 0..1
+    x: Tensor  # [1, 3, size, size], what the model takes
+
+
+def read_pictures(paths: Sequence[Path], preprocess: Preprocess) -> list[Picture]:
+    pictures: list[Picture] = []
+    for path in paths:
+        taken = {picture.name for picture in pictures}
+        name = next(n for n in _numbered(path.stem) if n not in taken)
+        pixels = preprocess.pixels(path)
+        pictures.append(Picture(name, pixels, preprocess.normalise(pixels)[None]))
+    return pictures
+
+
+def read_references(folder: Path, preprocess: Preprocess) -> list[Tensor]:
+    """The images of a folder; what is not an image is passed over."""
+    if not folder.is_dir():
+        raise PgigError(f"no folder of references at {folder}")
+    files = sorted(path for path in folder.iterdir() if path.suffix.lower() in Image.registered_extensions())
+    if not files:
+        raise PgigError(f"no images in {folder}")
+    return [preprocess.normalise(preprocess.pixels(path))[None] for path in files]
+
+
+def read_patterns(path: Path) -> dict[str, Tensor]:
+    if not path.is_file():
+        raise PgigError(f"no patterns file at {path}")
+    try:
+        return load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise PgigError(f"cannot read patterns from {path}: {error}") from error
+
+
+def read_classes(path: Path) -> list[str]:
+    """Class names, one per line, line = class index."""
+    if not path.is_file():
+        raise PgigError(f"no class names at {path}")
+    try:
+        return path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise PgigError(f"class names in {path} are not UTF-8 text: {error}") from error
+
+
+def chosen_methods(names: str, has_patterns: bool, has_references: bool) -> tuple[list[str], list[str]]:
+    """The methods that `names` stands for ("a,b", or "all"), and a line for each that "all" had to leave out."""
+    if names != "all":
+        listed = [name.strip() for name in names.split(",") if name.strip()]
+        for name in listed:
+            find_method(name)
+        return listed, []
+    without_patterns = [n for n in PAPER_METHODS if METHODS[n].rule.needs_patterns and not has_patterns]
+    left_out = []
+    if without_patterns:
+        left_out.append(f"left out: {', '.join(without_patterns)} (no --patterns FILE given)")
+    if not has_references:
+        left_out.append("left out: expected_gradients (give --references DIR, or several images)")
+    skipped = {*without_patterns, *(() if has_references else ("expected_gradients",))}
+    return [name for name in PAPER_METHODS if name not in skipped], left_out
+
+
+def predictions(model: nn.Module, picture: Picture, most: int = 5) -> list[tuple[int, float]]:
+    """The likeliest classes with their probabilities."""
+    with torch.no_grad():
+        output = model(picture.x)
+    if not isinstance(output, Tensor) or output.dim() != 2:
+        raise PgigError("the model does not return one row of class scores per image")
+    values, indices = output.softmax(1)[0].topk(min(most, output.shape[1]))
+    return list(zip(indices.tolist(), values.tolist(), strict=True))
+
+
+def explain_picture(
+    model: nn.Module,
+    picture: Picture,
+    methods: Sequence[str],
+    target: int | None,
+    out: Path,
+    references: Sequence[Tensor] = (),
+    *,
+    save_arrays: bool = False,
+    progress: Callable[[int, int], object] | None = None,
+    **options: Any,
+) -> Mapping[str, Tensor]:
+    """Attributions of one picture, written as heat maps, a sheet of all, and arrays if wished, to a folder of its own.
+
+    Random draws go by the picture's name, so that they do not depend on what else is explained.
+    """
+    options["references"] = torch.cat(list(references)) if references else None
+    attributions = attribute_all(methods, model, picture.x, target, ids=[picture.name], progress=progress, **options)
+    single = {name: a[0] for name, a in attributions.items() if isinstance(a, Tensor)}
+    folder = out / picture.name
+    for name, attribution in single.items():
+        with written(folder / f"{name}.png") as path:
+            Image.fromarray(heatmap(attribution)).save(path)
+    with written(folder / "sheet.png") as path:
+        show(single, picture.pixels, path=path)
+    if save_arrays:
+        with written(folder / "attributions.safetensors") as path:
+            save_file({name: a.contiguous() for name, a in single.items()}, path)
+    return single
+
+
+def _numbered(stem: str) -> Any:
+    yield stem
+    number = 2
+    while True:
+        yield f"{stem}-{number}"
+        number += 1

@@ -1,0 +1,67 @@
+"""Models by name, or from the caller's own factory."""
+
+import importlib
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from torch import Tensor, nn
+
+from pgig.errors import PgigError
+from pgig.vision.resnet import resnet
+from pgig.vision.squeezenet import squeezenet
+from pgig.vision.vgg import vgg
+from pgig.vision.weights import load_weights, read_weights
+
+_VGG = tuple(f"vgg{depth}{norm}" for norm in ("", "_bn") for depth in (11, 13, 16, 19))
+MODELS: Mapping[str, Callable[[str, int], nn.Module]] = {
+    **dict.fromkeys(_VGG, vgg),
+    **dict.fromkeys(("squeezenet1_0", "squeezenet1_1"), squeezenet),
+    **dict.fromkeys(("resnet18", "resnet34", "resnet50"), resnet),
+}
+_LAST_LAYER = {"vgg": "classifier.6.weight", "squeezenet": "classifier.1.weight", "resnet": "fc.weight"}
+
+
+def load_model(model: str, weights: str | None = None) -> nn.Module:
+    """A model in eval mode.
+
+    model: a name out of `MODELS`, or `module:factory`, a callable without arguments that returns a module. Only ever
+        take the latter from the person at the keyboard: it runs code.
+    weights: a file, a URL, `default` (torchvision's, by torch.hub) or, for a named model, `random`.
+    """
+    if ":" in model:
+        module = _from_factory(model)
+        if weights is not None:
+            load_weights(module, read_weights(weights))
+        return module.eval()
+    if model not in MODELS:
+        raise PgigError(f"unknown model {model!r}; known: {', '.join(MODELS)}, or module:factory for your own")
+    if weights is None:
+        raise PgigError(f"{model} needs weights: give a file or a URL, 'default' for torchvision's, or 'random'")
+    if weights == "random":
+        return MODELS[model](model, 1000).eval()
+    state = read_weights(weights, model)
+    module = MODELS[model](model, _classes(model, state))
+    load_weights(module, state)
+    return module.eval()
+
+
+def _classes(model: str, state: Mapping[str, Tensor]) -> int:
+    last = next(name for family, name in _LAST_LAYER.items() if model.startswith(family))
+    return len(state[last]) if last in state else 1000
+
+
+def _from_factory(path: str) -> nn.Module:
+    module_name, _, factory_name = path.partition(":")
+    here = str(Path.cwd())
+    sys.path.insert(0, here)
+    try:
+        factory = getattr(importlib.import_module(module_name), factory_name)
+        model = factory()
+    except Exception as error:
+        raise PgigError(f"cannot make a model with {path!r}: {type(error).__name__}: {error}") from error
+    finally:
+        sys.path.remove(here)
+    if not isinstance(model, nn.Module):
+        raise PgigError(f"{path!r} returned a {type(model).__name__}, expected a torch.nn.Module")
+    return model

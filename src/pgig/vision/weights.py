@@ -1,0 +1,95 @@
+"""Weights from a file or a URL; never unpickled."""
+
+import pickle
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.error import URLError
+from urllib.parse import urlparse
+from urllib.request import url2pathname
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from pgig.errors import PgigError
+
+_TORCHVISION = "https://download.pytorch.org/models/"
+_DEFAULT_FILES = {  # the eight digits are the beginning of the file's SHA-256
+    "vgg11": "vgg11-8a719046.pth",
+    "vgg13": "vgg13-19584684.pth",
+    "vgg16": "vgg16-397923af.pth",
+    "vgg19": "vgg19-dcbb9e9d.pth",
+    "vgg11_bn": "vgg11_bn-6002323d.pth",
+    "vgg13_bn": "vgg13_bn-abd245e5.pth",
+    "vgg16_bn": "vgg16_bn-6c64b313.pth",
+    "vgg19_bn": "vgg19_bn-c79401a0.pth",
+    "squeezenet1_0": "squeezenet1_0-b66bff10.pth",
+    "squeezenet1_1": "squeezenet1_1-b8a52dc0.pth",
+    "resnet18": "resnet18-f37072fd.pth",
+    "resnet34": "resnet34-b627a593.pth",
+    "resnet50": "resnet50-0676ba61.pth",
+}
+
+
+def read_weights(source: str, model: str | None = None) -> dict[str, Tensor]:
+    """A state dict from a safetensors or .pth file, a URL, or `default`, torchvision's weights for a named model."""
+    if source == "default":
+        if model not in _DEFAULT_FILES:
+            raise PgigError("'default' weights exist for the named models only: give a file or a URL")
+        source = _TORCHVISION + _DEFAULT_FILES[model]
+    scheme = urlparse(source).scheme
+    if scheme == "file":
+        return _read_file(Path(url2pathname(urlparse(source).path)))
+    if scheme in ("http", "https"):
+        return _read_file(_downloaded(source))
+    return _read_file(Path(source))
+
+
+def load_weights(model: nn.Module, state: Mapping[str, Tensor]) -> None:
+    """Copy `state` into `model`; every name and shape must agree."""
+    wanted = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+    # older files lack this counter, which is not used in eval mode
+    wanted = {name: shape for name, shape in wanted.items() if name in state or "num_batches_tracked" not in name}
+    found = {name: tuple(tensor.shape) for name, tensor in state.items()}
+    if wrong := sorted(wanted.keys() ^ found.keys()):
+        kind = "are missing" if wrong[0] in wanted else "do not belong to this model"
+        raise PgigError(f"these weights are for another model: {len(wrong)} names differ, {wrong[0]!r} ... {kind}")
+    for name, shape in wanted.items():
+        if found[name] != shape:
+            raise PgigError(f"these weights are for another model: {name!r} has shape {found[name]}, expected {shape}")
+    model.load_state_dict(dict(state), strict=False)
+
+
+def _downloaded(url: str) -> Path:
+    folder = Path(torch.hub.get_dir()) / "checkpoints"
+    path = folder / Path(urlparse(url).path).name
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        is_default = url.startswith(_TORCHVISION)
+        hash_prefix = path.stem.rpartition("-")[2] if is_default else None
+        try:
+            torch.hub.download_url_to_file(url, str(path), hash_prefix, progress=True)
+        except (URLError, OSError, RuntimeError) as error:
+            raise PgigError(f"cannot download {url}: {error}") from error
+    return path
+
+
+def _read_file(path: Path) -> dict[str, Tensor]:
+    if not path.is_file():
+        raise PgigError(f"no weights file at {path}")
+    try:
+        if path.suffix == ".safetensors":
+            return load_file(path)
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except (SafetensorError, pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise PgigError(
+            f"cannot read weights from {path}: expected safetensors, or a .pth state dict that loads with "
+            f"weights_only=True ({reason})"
+        ) from error
+    if isinstance(state, dict) and isinstance(state.get("state_dict"), dict):
+        state = state["state_dict"]
+    if not isinstance(state, dict) or not all(isinstance(tensor, Tensor) for tensor in state.values()):
+        raise PgigError(f"{path} holds no state dict (parameter name -> tensor)")
+    return dict(state)
