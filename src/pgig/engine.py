@@ -146,9 +146,7 @@ class Engine:
 
     def _backward(self, scores: Tensor, leaves: list[Tensor], rule: Rule, start: Start, *, keep: bool) -> Tensor:
         first = scores.detach() if start == "score" else torch.ones_like(scores)
-        with self._mode.active(rule):
-            gradients = torch.autograd.grad(scores, leaves, first, retain_graph=keep, materialize_grads=True)
-        return self._inputs.joined(gradients)
+        return self._inputs.joined(self._mode.gradients(rule, scores, leaves, first, keep_graph=keep))
 
     def _result(self, name: str, method: Method, states: list[State]) -> Tensors:
         attribution = torch.stack([method.summary.result(state) for state in states])

@@ -1,7 +1,7 @@
 """The mode that lets rules act on operations: it sees what the model's Python calls, and touches nothing in it."""
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -28,8 +28,7 @@ Operation = Callable[..., Tensor]
 class RuleMode(TorchFunctionMode):
     """Replaces layers, ReLUs and norms by operations whose backward pass asks which rule is active.
 
-    The rule is chosen when backward runs (`with mode.active(rule): ...`), so that one forward pass serves several
-    rules. The mode stays open during backward, for models that recompute their forward pass there.
+    The rule is chosen when backward runs (`gradients`), so that one forward pass serves several rules.
     """
 
     def __init__(self, layers: Layers, rules: Iterable[Rule], channels_last: bool) -> None:
@@ -53,8 +52,18 @@ class RuleMode(TorchFunctionMode):
             return func(*args, **(kwargs or {}))
         return handler(self, func, *args, **(kwargs or {}))
 
+    def gradients(
+        self, rule: Rule, scores: Tensor, leaves: Sequence[Tensor], first: Tensor, keep_graph: bool
+    ) -> list[Tensor]:
+        """The gradients of `scores` under `rule`, where backpropagation begins with `first`."""
+        with self._active(rule):
+            # autograd.grad() would leave the mode first; a checkpoint that recomputes needs it open
+            run = torch.autograd.Variable._execution_engine.run_backward
+            found = run((scores,), (first,), keep_graph, False, tuple(leaves), allow_unreachable=True)
+        return [torch.zeros_like(x) if g is None else g for x, g in zip(leaves, found, strict=True)]
+
     @contextmanager
-    def active(self, rule: Rule) -> Iterator[None]:
+    def _active(self, rule: Rule) -> Iterator[None]:
         self.rule = rule
         try:
             yield

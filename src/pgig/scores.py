@@ -5,13 +5,14 @@ from typing import Any, Literal
 
 import numpy
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from pgig.errors import PgigError
 
 Score = Literal["probability", "logit"] | Callable[[Any], Tensor]
 Index = int | tuple[int, ...]
-Target = Index | Sequence[Index] | Tensor | None
+Target = Index | Sequence[Index] | Tensor | NDArray[Any] | None
 
 
 class Explained:
@@ -94,13 +95,15 @@ def _check_index(index: tuple[int, ...], shape: torch.Size) -> None:
 
 
 def _listed_targets(target: Target, count: int) -> list[tuple[int, ...]]:
+    if isinstance(target, numpy.ndarray):
+        target = torch.from_numpy(target)
     if isinstance(target, Tensor):
         if target.is_floating_point():
             raise PgigError(f"target must be whole numbers, got {target.dtype}")
         target = target.tolist() if target.dim() < 2 else [tuple(row) for row in target.tolist()]
     if isinstance(target, tuple) or _is_integer(target):
         return [_index(target)] * count
-    if not isinstance(target, Sequence | numpy.ndarray) or isinstance(target, str):
+    if not isinstance(target, Sequence) or isinstance(target, str):
         raise PgigError(f"target must be a class index, or one per input, got {target!r}")
     if len(target) != count:
         raise PgigError(f"{len(target)} targets for {count} inputs: give one class per input, or one for all")

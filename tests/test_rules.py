@@ -1,0 +1,201 @@
+"""Rules change gradients as their definition says, and never a value."""
+
+import pytest
+import torch
+from naive import matrix_gradient, naive_gradient
+from networks import NETWORKS, images, layer_weights, network, patterns_of_ones, random_patterns
+from torch import Tensor, nn
+from torch.nn.utils import parametrizations
+from torch.utils.checkpoint import checkpoint
+
+import pgig
+from pgig import rules
+from pgig.layers import Layers
+from pgig.mode import RuleMode
+
+EXACT = {"rtol": 0, "atol": 1e-12}
+METHOD_OF = {"guided": "guided_backprop", "pattern": "pattern_attribution", "patternnet": "patternnet"}
+ALL_RULES = [rules.plain, rules.guided, rules.pattern, rules.patternnet]
+
+
+@pytest.mark.parametrize("start", ["one", "score"])
+@pytest.mark.parametrize("rule", METHOD_OF)
+@pytest.mark.parametrize("net", NETWORKS)
+def test_rules_equal_the_naive_reference(net, rule, start):
+    model, x = network(net), images()
+    patterns = random_patterns(model)
+    fast = pgig.attribute(METHOD_OF[rule], model, x, 2, patterns=patterns, start=start)
+    slow = naive_gradient(net, model, x, 2, rule, patterns, start)
+    assert slow.abs().max() > 0
+    torch.testing.assert_close(fast / slow.abs().max(), slow / slow.abs().max(), **EXACT)
+
+
+def test_the_pattern_rule_equals_explicit_matrices():
+    model, x = network("chain"), images(1)
+    patterns = random_patterns(model)
+    fast = pgig.attribute("pattern_attribution", model, x, 3, patterns=patterns, score="logit", start="one")
+    torch.testing.assert_close(fast[0], matrix_gradient(model, x[0], 3, patterns), **EXACT)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("net", NETWORKS)
+def test_rules_change_no_value(net, dtype):
+    model, x = network(net, dtype), images(5, dtype)
+    for channels_last in (False, True):
+        inputs = x.contiguous(memory_format=torch.channels_last) if channels_last else x
+        layers = Layers(model, random_patterns(model), channels_last)
+        with RuleMode(layers, ALL_RULES, channels_last):
+            under_rules = model(inputs.clone().requires_grad_())
+        with RuleMode(Layers(model, None, channels_last), [rules.plain], channels_last):
+            plain = model(inputs.clone().requires_grad_())
+        assert torch.equal(under_rules, plain)
+        if net != "concatenating" or not channels_last:  # its view() needs the mode to run in channels_last
+            assert torch.equal(under_rules, model(inputs))
+
+
+def test_channels_last_changes_no_gradient():
+    for net in NETWORKS:
+        model, x = network(net, torch.float32), images(dtype=torch.float32)
+        a = pgig.attribute_all(["gradient", "pattern_attribution"], model, x, 1, patterns=random_patterns(model))
+        inside = x.clone().requires_grad_()
+        (native,) = torch.autograd.grad(model(inside).softmax(1)[:, 1].sum(), inside)
+        torch.testing.assert_close(a["gradient"], native, rtol=1e-4, atol=1e-6)
+
+
+def test_the_folded_network_gives_the_same():
+    """Batch norm behind a layer is part of it: fold it by hand, and the pattern rule must not notice."""
+    model, x = network("residual"), images()
+    patterns = random_patterns(model)
+    folded = network("residual")
+    factor = folded.bn1.weight / (folded.bn1.running_var + folded.bn1.eps).sqrt()
+    conv = nn.Conv2d(3, 6, 3, padding=1).double()
+    conv.weight.data = folded.conv1.weight.data * factor.data.reshape(-1, 1, 1, 1)
+    conv.bias.data = (folded.bn1.bias - folded.bn1.running_mean * factor).data
+    folded.conv1, folded.bn1 = conv, nn.Identity()
+    for name in ("pattern_attribution", "pgig", "patternnet"):
+        torch.testing.assert_close(
+            pgig.attribute(name, model, x, 1, patterns=patterns),
+            pgig.attribute(name, folded.eval(), x, 1, patterns=patterns),
+            **EXACT,
+        )
+
+
+@pytest.mark.parametrize("wrap", ["weight_norm", "old_weight_norm", "tied", "checkpointed", "compiled"])
+def test_weights_are_found_however_they_are_held(wrap):
+    torch.manual_seed(0)
+    a, b = nn.Linear(6, 6).double(), nn.Linear(6, 6).double()
+    if wrap == "weight_norm":
+        a = parametrizations.weight_norm(a)
+    if wrap == "old_weight_norm":
+        with pytest.warns(FutureWarning):
+            a = torch.nn.utils.weight_norm(a)
+    if wrap == "tied":
+        b.weight = a.weight
+    middle = nn.Sequential(a, nn.ReLU(), b, nn.ReLU())
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.middle = middle
+            self.out = nn.Linear(6, 3).double()
+
+        def forward(self, x):
+            if wrap == "checkpointed":
+                return self.out(checkpoint(self.middle, x, use_reentrant=False))
+            return self.out(self.middle(x))
+
+    model = Net().eval()
+    names = ["middle.0", "out"] if wrap == "tied" else ["middle.0", "middle.2", "out"]
+    generator = torch.Generator().manual_seed(0)
+    weights = {"middle.0": a.weight, "middle.2": b.weight, "out": model.out.weight}
+    patterns = {n: torch.randn(weights[n].shape, generator=generator).double() for n in names}
+    second = patterns["middle.0" if wrap == "tied" else "middle.2"]
+    x = torch.randn(4, 6, generator=generator).double()
+    tested = torch.compile(model, backend="eager") if wrap == "compiled" else model
+    found = pgig.attribute("pattern_attribution", tested, x, 1, patterns=patterns, score="logit", start="one")
+    with torch.no_grad():
+        before_1 = a(x)
+        before_2 = b(before_1.relu())
+        row = (model.out.weight * patterns["out"])[1] * (before_2 > 0)
+        row = (row @ (b.weight * second)) * (before_1 > 0)
+        expected = row @ (a.weight * patterns["middle.0"])
+    torch.testing.assert_close(found, expected, **EXACT)
+
+
+def test_a_reentrant_checkpoint_is_an_error_not_a_plain_gradient():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(4, 4)
+
+        def forward(self, x):
+            return checkpoint(self.layer, x, use_reentrant=True)
+
+    with pytest.raises(RuntimeError, match="use_reentrant"):
+        pgig.attribute("pattern_attribution", Net(), torch.randn(2, 4), 1, patterns={"layer": torch.ones(4, 4)})
+
+
+def test_one_layer_may_be_called_twice():
+    class Twice(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(4, 4).double()
+
+        def forward(self, x):
+            return self.layer(self.layer(x))
+
+    torch.manual_seed(0)
+    model, x, p = Twice(), torch.randn(2, 4).double(), torch.randn(4, 4).double()
+    found = pgig.attribute("pattern_attribution", model, x, 2, patterns={"layer": p}, score="logit", start="one")
+    both = (model.layer.weight * p).detach()
+    torch.testing.assert_close(found, (both @ both)[2].expand(2, 4), **EXACT)
+
+
+def test_an_unbatched_convolution_inside_works():
+    class Unbatched(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = nn.Conv2d(3, 2, 3).double()
+
+        def forward(self, x):
+            return torch.stack([self.conv(image).relu().mean((1, 2)) for image in x])
+
+    torch.manual_seed(0)
+    model, x = Unbatched().eval(), images()
+    ones = patterns_of_ones(model)
+    a = pgig.attribute_all(["gradient", "pattern_attribution"], model, x, 1, patterns=ones, score="logit", start="one")
+    torch.testing.assert_close(a["gradient"], a["pattern_attribution"], **EXACT)
+
+
+def test_guided_backpropagation_names_what_it_left_alone():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4), nn.GELU(), nn.Linear(4, 4), nn.Tanh()).eval()
+    with pytest.warns(pgig.PgigWarning, match=r"left these activations alone: gelu, tanh"):
+        pgig.attribute("guided_backprop", model, torch.randn(2, 4))
+
+
+@pytest.mark.parametrize("activation", [nn.LeakyReLU(), nn.ELU(), nn.GELU(), nn.SiLU(), nn.Sigmoid(), nn.Tanh()])
+def test_other_activations_keep_their_plain_gradient(activation):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 5), activation, nn.Linear(5, 3)).double().eval()
+    x = torch.randn(2, 4).double()
+    a = pgig.attribute_all(
+        ["gradient", "pattern_attribution"], model, x, 1, patterns=patterns_of_ones(model), score="logit", start="one"
+    )
+    torch.testing.assert_close(a["gradient"], a["pattern_attribution"], **EXACT)
+
+
+def test_layers_inside_attention_stay_plain_and_the_rest_obeys():
+    torch.manual_seed(0)
+    model = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True).double().eval()
+    x = torch.randn(2, 5, 8).double()
+    patterns = {name: torch.ones_like(w) for name, w in layer_weights(model).items() if name.startswith("linear")}
+
+    def score(y: Tensor) -> Tensor:
+        return y[:, 0, 0]
+
+    a = pgig.attribute_all(["gradient", "pattern_attribution"], model, x, patterns=patterns, score=score, start="one")
+    torch.testing.assert_close(a["gradient"], a["pattern_attribution"], **EXACT)
+    hidden = {**patterns, "self_attn.out_proj": torch.ones(8, 8)}
+    with pytest.raises(pgig.PgigError, match=r"self_attn\.out_proj.*hides it"):
+        pgig.attribute("pattern_attribution", model, x, patterns=hidden, score=score)
