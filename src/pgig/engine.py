@@ -134,7 +134,7 @@ class Engine:
                 self._explained.predict(output, rows)
             scores = self._explained(output, rows)
         if passes and not scores.requires_grad:
-            raise PgigError("the score does not depend on the inputs: does the model detach them, or use no_grad?")
+            raise PgigError("the score has no gradient: does the model use no_grad, or return whole numbers?")
         return {p: self._backward(scores, leaves, *p, keep=p is not passes[-1]) for p in passes}
 
     def _leaves(self, slices: list[Slice]) -> list[Tensor]:

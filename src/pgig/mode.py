@@ -60,6 +60,8 @@ class RuleMode(TorchFunctionMode):
             # autograd.grad() would leave the mode first; a checkpoint that recomputes needs it open
             run = torch.autograd.Variable._execution_engine.run_backward
             found = run((scores,), (first,), keep_graph, False, tuple(leaves), allow_unreachable=True)
+        if all(gradient is None for gradient in found):
+            raise PgigError("the score does not depend on the inputs: does the model detach them?")
         return [torch.zeros_like(x) if g is None else g for x, g in zip(leaves, found, strict=True)]
 
     @contextmanager

@@ -63,11 +63,12 @@ class _Smoothed(Attribution):
         target: Target = None,
         additional_forward_args: Any = None,
         nt_samples: int = 25,
-        stdevs: float = 0.15**0.5,
+        stdevs: float | None = None,
         internal_batch_size: int | None = None,
     ) -> Tensors:
+        """Without `stdevs`, the variance is the paper's."""
         return self._attribute(
-            inputs, target, additional_forward_args, samples=nt_samples, variance=stdevs**2, seed=self._seed,
+            inputs, target, additional_forward_args, samples=nt_samples, variance=None if stdevs is None else stdevs**2, seed=self._seed,
             batch_size=internal_batch_size,
         )  # fmt: skip
 

@@ -85,7 +85,7 @@ class IntegratedPatternAttribution(PGIG):
 
 
 class SmoothGradIG(IntegratedGradients):
-    """Integrated gradients to noisy copies of the input; the noise is set where the class is made."""
+    """Integrated gradients to noisy copies of the input; the noise is set where the class is made, or the paper's."""
 
     name = "smoothgrad_ig"
 
@@ -94,11 +94,11 @@ class SmoothGradIG(IntegratedGradients):
         forward_func: Forward,
         multiply_by_inputs: bool = True,
         nt_samples: int = 25,
-        stdevs: float = 0.15**0.5,
+        stdevs: float | None = None,
         seed: int = 0,
     ) -> None:
         super().__init__(forward_func, multiply_by_inputs)
-        self._noise = {"samples": nt_samples, "variance": stdevs**2, "seed": seed}
+        self._noise = {"samples": nt_samples, "variance": None if stdevs is None else stdevs**2, "seed": seed}
 
     def _attribute(self, inputs: Tensors, target: Target, additional_forward_args: Any, **options: Any) -> Tensors:
         return super()._attribute(inputs, target, additional_forward_args, **options, **self._noise)
