@@ -86,7 +86,7 @@ def matrix_gradient(model: nn.Sequential, x: Tensor, target: int, patterns: dict
             torch.testing.assert_close(plain @ values.flatten() + _bias(module, out), out.flatten())
         else:
             out = module(values)
-            jacobian = torch.autograd.functional.jacobian(lambda v: module(v), values)
+            jacobian = torch.autograd.functional.jacobian(module, values)
             matrices.append(jacobian.reshape(out.numel(), values.numel()))
         values = out.detach()
     row = torch.zeros(values.numel(), dtype=x.dtype)

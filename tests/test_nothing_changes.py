@@ -34,7 +34,7 @@ class Fingerprint:
             "attributes": [sorted(vars(m)) for m in model.modules()],
             "input": (x.requires_grad, x.grad is None, x._version, x.stride()),
             "random": torch.get_rng_state().tolist(),
-            "numpy": numpy.random.get_state()[1].tolist(),  # noqa: NPY002
+            "numpy": numpy.random.get_state()[1].tolist(),
             "grad mode": (torch.is_grad_enabled(), torch.is_inference_mode_enabled()),
             "function modes": torch._C._len_torch_function_stack(),
         }

@@ -19,21 +19,21 @@ class Options(TypedDict, total=False):
     """The keyword arguments of `attribute` and `attribute_all`, explained at the latter."""
 
     score: Score
-    start: Start
+    start: Start | None
     baseline: Baseline
-    references: Tensors
-    patterns: Mapping[str, Tensor]
-    steps: int
-    samples: int
-    variance: float
-    quadrature: Quadrature
-    multiply_by_input: bool
+    references: Tensors | None
+    patterns: Mapping[str, Tensor] | None
+    steps: int | None
+    samples: int | None
+    variance: float | None
+    quadrature: Quadrature | None
+    multiply_by_input: bool | None
     seed: int
-    ids: Sequence[Hashable] | Tensor
-    batch_size: int
-    progress: Progress
+    ids: Sequence[Hashable] | Tensor | None
+    batch_size: int | None
+    progress: Progress | None
     forward_args: Any
-    forward_kwargs: dict[str, Any]
+    forward_kwargs: dict[str, Any] | None
 
 
 def attribute(

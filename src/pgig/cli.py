@@ -75,7 +75,10 @@ def methods() -> None:
 
     Example: `pgig methods`
     """
-    table = Table("method", "what it is", "options", box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False)
+    table.add_column("method", no_wrap=True)
+    table.add_column("what it is")
+    table.add_column("options")
     for name, method in METHODS.items():
         options = ", ".join(f"{key}={value}" for key, value in method.options.items())
         table.add_row(name, method.about, options, style=None if name in PAPER_METHODS else "dim")

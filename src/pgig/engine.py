@@ -67,8 +67,11 @@ class Engine:
         """Owns all that a run changes: grad mode and the rule mode, both gone at the end whatever happens."""
         with torch.inference_mode(False), torch.enable_grad(), parametrize.cached():
             layers = Layers(self._model, self._patterns, self._channels_last)
-            with RuleMode(layers, self._rules, self._channels_last) as self._mode:
-                yield
+            try:
+                with RuleMode(layers, self._rules, self._channels_last) as self._mode:
+                    yield
+            finally:
+                layers.close()
 
     def run(
         self, groups: Mapping[Points, Mapping[str, Method]], progress: Callable[[int, int], object]

@@ -1,14 +1,21 @@
 """Layers: finding the parameter that an operation was called with, and its pattern."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
+from torch.utils.weak import WeakIdKeyDictionary
 
 from pgig.errors import PgigError
 from pgig.rules import Rule
+
+
+# Memory of former stand-ins, kept as long as their pattern lives. It is filled anew in every call, so it is never stale;
+# but it is mapped already, and mapping the half gigabyte of VGG-16 costs several times more than filling it.
+_SPARE: MutableMapping[Tensor, Tensor] = WeakIdKeyDictionary()
+_BLOCK = 2**20  # elements that are combined at a time
 
 
 @dataclass(eq=False)
@@ -30,14 +37,29 @@ class Layer:
         if rule.weight is None:
             return self.plain(used)
         if rule.name not in self._stand_ins:
-            assert self.pattern is not None
-            self._stand_ins[rule.name] = _laid_out_like(self.weight, rule.weight(self.weight, self.pattern))
+            self._stand_ins[rule.name] = self._filled(rule.weight)
         stand_in = self._stand_ins[rule.name]
         if _same_view(used, self.original):
             return stand_in
         # laid out like the original, a view of the original is the same view of its stand-in
         offset = used.storage_offset() - self.original.storage_offset()
         return _laid_out_like(self.original, stand_in).as_strided(used.shape, used.stride(), offset)
+
+    def close(self) -> None:
+        """Leave the memory of the stand-ins to the next call with the same pattern."""
+        if self.pattern is not None and self._stand_ins:
+            _SPARE[self.pattern] = self._stand_ins.popitem()[1]
+
+    def _filled(self, combine: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+        assert self.pattern is not None
+        stand_in = _SPARE.pop(self.pattern, None)
+        if stand_in is None or not _same_view(stand_in, self.weight) or stand_in.dtype != self.weight.dtype:
+            stand_in = torch.empty_like(self.weight)
+        rows = max(1, _BLOCK * len(self.weight) // self.weight.numel())
+        for block in range(0, len(self.weight), rows):
+            w, p = self.weight[block : block + rows], self.pattern[block : block + rows].detach()
+            stand_in[block : block + rows] = combine(w, p.to(w))
+        return stand_in
 
 
 def _laid_out_like(model: Tensor, tensor: Tensor) -> Tensor:
@@ -73,6 +95,10 @@ class Layers:
                 return self._layer(*found)
         return None
 
+    def close(self) -> None:
+        for layer in self._layers.values():
+            layer.close()
+
     def with_patterns(self) -> set[str]:
         return set(self._patterns)
 
@@ -82,9 +108,7 @@ class Layers:
             original = ours = weight.detach()
             if self._channels_last and weight.dim() == 4:
                 ours = original.contiguous(memory_format=torch.channels_last)
-            pattern = self._patterns.get(name)
-            layer = Layer(name, original, ours, None if pattern is None else pattern.to(ours))
-            self._layers[name] = layer
+            layer = self._layers[name] = Layer(name, original, ours, self._patterns.get(name))
         return layer
 
     def _find_recomputed(self, weight: Tensor) -> tuple[str, Tensor] | None:
@@ -119,7 +143,7 @@ class Layers:
                 )
             if not torch.stack(torch.aminmax(tensor.detach())).isfinite().all():  # NaN passes through; one quick look
                 raise PgigError(f"the pattern of layer {name!r} has NaN or infinite values")
-        return {name: tensor.detach() for name, tensor in patterns.items()}
+        return dict(patterns)
 
 
 def _layer_name(parameter: str) -> str:

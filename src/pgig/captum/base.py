@@ -83,6 +83,9 @@ class GuidedBackprop(AtInput):
 
     name = "guided_backprop"
 
+    def __init__(self, model: Forward) -> None:
+        super().__init__(model)
+
 
 class Random(AtInput):
     """Uniform noise, a control."""

@@ -67,8 +67,9 @@ class _Smoothed(Attribution):
         internal_batch_size: int | None = None,
     ) -> Tensors:
         """Without `stdevs`, the variance is the paper's."""
+        variance = None if stdevs is None else stdevs**2
         return self._attribute(
-            inputs, target, additional_forward_args, samples=nt_samples, variance=None if stdevs is None else stdevs**2, seed=self._seed,
+            inputs, target, additional_forward_args, samples=nt_samples, variance=variance, seed=self._seed,
             batch_size=internal_batch_size,
         )  # fmt: skip
 

@@ -87,8 +87,12 @@ def chosen_methods(names: str, has_patterns: bool, has_references: bool) -> tupl
 
 def predictions(model: nn.Module, picture: Picture, most: int = 5) -> list[tuple[int, float]]:
     """The likeliest classes with their probabilities."""
-    with torch.no_grad():
-        output = model(picture.x)
+    try:
+        with torch.no_grad():
+            output = model(picture.x)
+    except RuntimeError as error:
+        reason = str(error).splitlines()[0]
+        raise PgigError(f"the model failed on an image of shape {tuple(picture.x.shape)}: {reason}") from error
     if not isinstance(output, Tensor) or output.dim() != 2:
         raise PgigError("the model does not return one row of class scores per image")
     values, indices = output.softmax(1)[0].topk(min(most, output.shape[1]))

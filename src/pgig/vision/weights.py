@@ -1,6 +1,7 @@
 """Weights from a file or a URL; never unpickled."""
 
 import pickle
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.error import URLError
@@ -81,7 +82,9 @@ def _read_file(path: Path) -> dict[str, Tensor]:
     try:
         if path.suffix == ".safetensors":
             return load_file(path)
-        state = torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch remarks on odd files; they are refused below
+            state = torch.load(path, map_location="cpu", weights_only=True)
     except (SafetensorError, pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise PgigError(

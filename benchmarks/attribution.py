@@ -1,0 +1,115 @@
+"""What an explanation of VGG-16 costs, against the floor and against Captum: `python benchmarks/attribution.py`."""
+
+import argparse
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import captum.attr
+import torch
+from measuring import machine, ratio, take_turns, write
+from torch import Tensor, nn
+
+import pgig
+from pgig.vision.vgg import vgg
+
+STEPS, TARGET = 25, 3
+FUSED = [
+    "gradient", "gradient_x_input", "integrated_gradients", "vargrad", "smoothgrad_squared", "guided_backprop",
+    "pattern_attribution", "pgig",
+]  # fmt: skip
+
+
+def passes(model: nn.Module, x: Tensor, batch: int) -> tuple[float, float]:
+    """Seconds of STEPS forward and input-only backward passes in sustained chunks of `batch`."""
+    forward = backward = 0.0
+    chunks = -(-STEPS // batch)
+    inputs = x.expand(batch, -1, -1, -1).contiguous(memory_format=torch.channels_last)
+    for _ in range(chunks):
+        leaf = inputs.clone().requires_grad_()
+        begin = time.perf_counter()
+        score = model(leaf)[:, TARGET].sum()
+        middle = time.perf_counter()
+        torch.autograd.grad(score, leaf)
+        forward += middle - begin
+        backward += time.perf_counter() - middle
+    share = STEPS / (chunks * batch)
+    return forward * share, backward * share
+
+
+def best(what: str, candidates: list[int], run: Callable[[int], object]) -> int:
+    """The batch size with the shortest of two runs."""
+    seconds = {}
+    for size in candidates * 2:
+        begin = time.perf_counter()
+        run(size)
+        seconds[size] = min(seconds.get(size, float("inf")), time.perf_counter() - begin)
+    print(f"{what}: {', '.join(f'{size}: {took:.2f} s' for size, took in seconds.items())}", flush=True)
+    return min(seconds, key=lambda size: seconds[size])
+
+
+def main(out: Path, rounds: int) -> None:
+    torch.manual_seed(0)
+    model = vgg("vgg16").eval()
+    fast = vgg("vgg16").eval().requires_grad_(False).to(memory_format=torch.channels_last)
+    x = torch.randn(1, 3, 224, 224)
+    patterns = {
+        name.removesuffix(".weight"): torch.randn_like(p)
+        for name, p in model.named_parameters()
+        if name.endswith("weight")
+    }
+    peer = captum.attr.IntegratedGradients(model)
+    split: list[tuple[float, float]] = []
+    floor_batch = best("floor, seconds by batch size", [3, 5, 8], lambda size: passes(fast, x, size))
+    peer_batch = best(
+        "Captum, seconds by internal_batch_size", [1, 5, 8],
+        lambda size: peer.attribute(x, target=TARGET, n_steps=STEPS, internal_batch_size=size),
+    )  # fmt: skip
+
+    def ours(*names: str) -> Callable[[], object]:
+        return lambda: pgig.attribute_all(list(names), model, x, TARGET, patterns=patterns, score="logit")
+
+    contenders = {
+        "floor": lambda: split.append(passes(fast, x, floor_batch)),
+        "ig": ours("integrated_gradients"),
+        "pgig": ours("pgig"),
+        "ig and pgig": ours("integrated_gradients", "pgig"),
+        "captum, defaults": lambda: peer.attribute(x, target=TARGET, n_steps=STEPS),
+        "captum, best batch": lambda: peer.attribute(x, target=TARGET, n_steps=STEPS, internal_batch_size=peer_batch),
+        "eight fused": ours(*FUSED),
+        "eight one by one": lambda: [ours(name)() for name in FUSED],
+    }
+    seconds = take_turns(contenders, rounds)
+    forward, backward = (min(part[i] for part in split[1:]) for i in (0, 1))
+    expected = (forward + 2 * backward) / (forward + backward)
+    together = ratio(seconds, "ig and pgig", "ig")
+    rows = {
+        "IG / floor": (ratio(seconds, "ig", "floor"), "<= 1.05"),
+        "Captum at its defaults / IG": (ratio(seconds, "captum, defaults", "ig"), ">= 1.4"),
+        f"Captum at its best batch size ({peer_batch}) / IG": (ratio(seconds, "captum, best batch", "ig"), ">= 1"),
+        "PGIG / IG": (ratio(seconds, "pgig", "ig"), "<= 1.10"),
+        f"(IG and PGIG) / IG, over (F+2B)/(F+B) = {expected:.2f}": (
+            {key: value / expected for key, value in together.items()},
+            "<= 1.05",
+        ),
+        "eight one by one / eight fused": (ratio(seconds, "eight one by one", "eight fused"), ">= 1.5"),
+    }
+    print("\n| ratio | best rounds | median of rounds | wanted |\n| --- | --- | --- | --- |")
+    for name, (measured, wanted) in rows.items():
+        print(f"| {name} | {measured['best']:.3f} | {measured['median']:.3f} | {wanted} |")
+    write(
+        out / "attribution.json",
+        {
+            "machine": machine(),
+            "floor batch": floor_batch,
+            "seconds": seconds,
+            "ratios": {name: measured for name, (measured, _) in rows.items()},
+        },
+    )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
+    parser.add_argument("--rounds", type=int, default=5)
+    main(**vars(parser.parse_args()))

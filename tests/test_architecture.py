@@ -1,0 +1,79 @@
+"""What may import what (docs/design.md), and what the documents claim."""
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import pgig
+
+ROOT = Path(__file__).parents[1]
+SOURCES = {path.relative_to(ROOT / "src"): path for path in sorted((ROOT / "src" / "pgig").rglob("*.py"))}
+
+
+def imports(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=str)
+def test_imports_follow_the_design(source):
+    packages = {name.partition(".")[0] for name in imports(SOURCES[source])} - sys.stdlib_module_names - {"pgig"}
+    inside = str(source)
+    allowed = {"torch", "numpy", "safetensors"}
+    if inside.startswith("pgig/vision/"):
+        allowed |= {"PIL"}
+    if inside == "pgig/figures.py":
+        allowed |= {"matplotlib"}
+    if inside == "pgig/cli.py":
+        allowed |= {"typer", "rich"}
+    assert packages <= allowed
+    if inside not in ("pgig/__main__.py", "pgig/cli.py"):
+        assert not any(name.startswith("pgig.cli") for name in imports(SOURCES[source]))
+    if not inside.startswith(("pgig/vision/", "pgig/cli", "pgig/__")):
+        assert not any(name.startswith("pgig.vision") for name in imports(SOURCES[source]))
+
+
+def test_importing_pgig_loads_nothing_heavy():
+    code = "import sys, pgig; pgig.PgigError; print([m for m in ('torch', 'numpy', 'matplotlib') if m in sys.modules])"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
+
+
+def test_every_public_name_can_be_had():
+    for name in pgig.__all__:
+        assert getattr(pgig, name) is not None
+        assert name in dir(pgig)
+    assert pgig.captum.PGIG.name == "pgig"
+    with pytest.raises(AttributeError, match="no attribute 'lime'"):
+        _ = pgig.lime
+
+
+def test_the_readme_lists_the_methods_as_they_are(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    import build
+
+    readme = (ROOT / "README.md").read_text()
+    assert build.with_methods_table(readme) == readme, "run `make docs`"
+    assert build.broken_links() == []
+
+
+def test_the_readmes_python_names_exist():
+    code = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
+    assert len(code) >= 2
+    names = set(re.findall(r"pgig\.(\w+)\(", "".join(code)))
+    assert names
+    assert names <= set(pgig.__all__)
+
+
+def test_the_demo_runs(tmp_path):
+    subprocess.run([sys.executable, ROOT / "examples" / "demo.py", "--out", tmp_path], check=True, capture_output=True)
+    assert (tmp_path / "stress.png").stat().st_size > 10_000

@@ -1,0 +1,67 @@
+"""Memory is bounded by the chunk, not by the number of steps."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+from networks import images, network
+
+import pgig
+from pgig import chunks
+
+PEAK = """
+import resource, sys, torch, pgig
+from torch import nn
+torch.manual_seed(0)
+model = nn.Sequential(nn.Conv2d(3, 64, 3, padding=1), nn.ReLU(), nn.Conv2d(64, 64, 3), nn.ReLU(), nn.Flatten(),
+                      nn.LazyLinear(5)).eval()
+x = torch.randn(1, 3, 48, 48)
+model(x)
+pgig.attribute("{method}", model, x, 1, {option}={count}, batch_size={batch})
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def peak(**values) -> int:
+    """Kilobytes, of a process of its own."""
+    return int(subprocess.check_output([sys.executable, "-c", PEAK.format(**values)], text=True))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("method", "option"), [("integrated_gradients", "steps"), ("vargrad", "samples")])
+def test_a_thousand_points_need_no_more_memory_than_25(method, option):
+    few, many = (peak(method=method, option=option, count=count, batch=5) for count in (25, 1000))
+    everything = peak(method=method, option=option, count=250, batch=250)
+    assert many < few + 25_000
+    assert everything > few + 100_000  # the measure would notice
+
+
+def test_chunks_are_as_large_as_the_budget_allows(monkeypatch):
+    sizes = []
+    model, x = network("chain"), images(1)
+
+    def counted(x):
+        sizes.append(len(x))
+        return model(x)
+
+    pgig.attribute("integrated_gradients", counted, x, 1)
+    assert sizes == [1, 24]
+    sizes.clear()
+    monkeypatch.setattr(chunks, "CPU_BYTES", 0)
+    pgig.attribute("integrated_gradients", counted, x, 1)
+    assert sizes == [1] * 25
+    sizes.clear()
+    pgig.attribute("integrated_gradients", counted, x, 1, batch_size=8)
+    assert sizes == [7, 6, 6, 6]  # even chunks
+
+
+def test_the_measure_counts_what_autograd_keeps_and_not_the_weights(monkeypatch):
+    monkeypatch.setattr(chunks, "CPU_BYTES", 10_000_000)
+    model = torch.nn.Sequential(torch.nn.Linear(1000, 1000), torch.nn.Tanh())
+    size = chunks.ChunkSize(None, torch.device("cpu"))
+    x = torch.randn(1, 1000, requires_grad=True)
+    with size.measured(1, model):
+        model(x)
+    # the input (for the weight's gradient) and the output of tanh: 4 kB each
+    assert 1000 <= size.next(10**9) <= 1024
