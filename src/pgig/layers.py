@@ -11,8 +11,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 from pgig.errors import PgigError
 from pgig.rules import Rule
 
-
-# Memory of former stand-ins, kept as long as their pattern lives. It is filled anew in every call, so it is never stale;
+# Memory of former stand-ins, kept as long as their pattern lives. It is filled anew in every call, so never stale;
 # but it is mapped already, and mapping the half gigabyte of VGG-16 costs several times more than filling it.
 _SPARE: MutableMapping[Tensor, Tensor] = WeakIdKeyDictionary()
 _BLOCK = 2**20  # elements that are combined at a time
