@@ -10,7 +10,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from pgig.errors import PgigError
 
 # What autograd may keep for one chunk on a CPU. Large enough to share the reading of the weights between points, small
-# enough that fresh memory does not cost more than that: VGG-16 at 224 x 224 comes to chunks of three, the fastest there.
+# enough that fresh memory does not cost more than that: for VGG-16 at 224 x 224, chunks of three, the fastest there.
 CPU_BYTES = 256 * 2**20
 MOST_POINTS = 1024
 
