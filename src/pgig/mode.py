@@ -1,7 +1,7 @@
 """The mode that lets rules act on operations: it sees what the model's Python calls, and touches nothing in it."""
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,19 +10,11 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from pgig.calls import LayerCall, Operation, read_layer_call
 from pgig.errors import PgigError, PgigWarning
-from pgig.layers import Layer, Layers
-from pgig.operations import (
-    Gradient,
-    LayerFunction,
-    NormFunction,
-    ReLUFunction,
-    Run,
-    convolution_gradient,
-)
+from pgig.layers import Layers
+from pgig.operations import LayerFunction, NormFunction, ReLUFunction
 from pgig.rules import Rule, plain
-
-Operation = Callable[..., Tensor]
 
 
 class RuleMode(TorchFunctionMode):
@@ -47,10 +39,12 @@ class RuleMode(TorchFunctionMode):
     def __torch_function__(
         self, func: Operation, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        handler = _HANDLERS.get(func)
-        if handler is None:
-            return func(*args, **(kwargs or {}))
-        return handler(self, func, *args, **(kwargs or {}))
+        kwargs = kwargs or {}
+        if self._replaces_layers and (call := read_layer_call(func, args, kwargs, self._layers.find)):
+            return self._layer(call)
+        if (handler := _HANDLERS.get(func)) is not None:
+            return handler(self, func, *args, **kwargs)
+        return func(*args, **kwargs)
 
     def gradients(
         self, rule: Rule, scores: Tensor, leaves: Sequence[Tensor], first: Tensor, keep_graph: bool
@@ -101,91 +95,18 @@ class RuleMode(TorchFunctionMode):
                 "its gradient be plain"
             )
 
-    # -- layers ----------------------------------------------------------------------------------------------------
-
-    def _layer(self, weight: object) -> Layer | None:
-        layer = self._layers.find(weight) if self._replaces_layers else None
-        if layer is None or not self._needs_patterns:
-            return layer
-        if layer.pattern is None:
-            covered = len(self._layers.with_patterns())
-            raise PgigError(
-                f"no pattern for layer {layer.name!r}: the {covered} patterns given do not cover this model. "
-                "Estimate patterns for it, or use a method without the pattern rule"
-            )
-        if torch.is_grad_enabled():  # not in the first pass of a checkpoint, whose graph is thrown away
-            self._layers_seen.add(layer.name)
-        return layer
-
-    def _apply(self, x: Tensor, layer: Layer, used: Tensor, run: Run, gradient: Gradient) -> Tensor:
-        result: Tensor = LayerFunction.apply(x, self, layer, used, run, gradient)  # type: ignore[no-untyped-call]
-        return result
-
-    def _convolution(
-        self, func: Operation, input: Tensor, weight: Tensor, bias: Any = None, stride: Any = 1, padding: Any = 0,
-        dilation: Any = 1, groups: int = 1,
-    ) -> Tensor:  # fmt: skip
-        layer = self._layer(weight)
-        if layer is None:
-            return func(input, weight, bias, stride, padding, dilation, groups)
-        axes = weight.dim() - 2
-        stride, dilation = _per_axis(stride, axes), _per_axis(dilation, axes)
-        input, padding = _explicit_padding(input, padding, weight.shape[2:], dilation)
-
-        def run(x: Tensor) -> Tensor:
-            return func(x, layer.plain(weight), bias, stride, padding, dilation, groups)
-
-        gradient = convolution_gradient(stride, padding, dilation, groups, output_padding=(0,) * axes)
-        return self._batched(input, axes, layer, weight, run, gradient)
-
-    def _transposed_convolution(
-        self, func: Operation, input: Tensor, weight: Tensor, bias: Any = None, stride: Any = 1, padding: Any = 0,
-        output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
-    ) -> Tensor:  # fmt: skip
-        layer = self._layer(weight)
-        if layer is None:
-            return func(input, weight, bias, stride, padding, output_padding, groups, dilation)
-        axes = weight.dim() - 2
-        stride, padding, dilation = (_per_axis(value, axes) for value in (stride, padding, dilation))
-        output_padding = _per_axis(output_padding, axes)
-
-        def run(x: Tensor) -> Tensor:
-            return func(x, layer.plain(weight), bias, stride, padding, output_padding, groups, dilation)
-
-        gradient = convolution_gradient(stride, padding, dilation, groups, True, output_padding)
-        return self._batched(input, axes, layer, weight, run, gradient)
-
-    def _batched(self, x: Tensor, axes: int, layer: Layer, weight: Tensor, run: Run, gradient: Gradient) -> Tensor:
-        if x.dim() == axes + 1:  # torch takes a single image too
-            return self._apply(x[None], layer, weight, run, gradient)[0]
-        return self._apply(x, layer, weight, run, gradient)
-
-    def _linear(self, func: Operation, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-        layer = self._layer(weight)
-        if layer is None:
-            return func(input, weight, bias)
-        return self._apply(input, layer, weight, lambda x: func(x, layer.plain(weight), bias), lambda g, _, w: g @ w)
-
-    def _matmul(self, func: Operation, *factors: Any, **kwargs: Any) -> Tensor:
-        if len(factors) == 2 and not kwargs and (result := self._product(func, *factors)) is not None:
-            return result
-        return func(*factors, **kwargs)
-
-    def _addmm(self, func: Operation, input: Tensor, mat1: Tensor, mat2: Tensor, **scales: Any) -> Tensor:
-        result = self._product(lambda a, b: func(input, a, b, **scales), mat1, mat2, scales.get("alpha", 1))
-        return func(input, mat1, mat2, **scales) if result is None else result
-
-    def _product(self, func: Operation, a: Tensor, b: Tensor, alpha: Any = 1) -> Tensor | None:
-        """The product where one factor is a weight and the other has rows and columns; else None."""
-        right = self._layer(b) if a.dim() >= 2 and b.dim() == 2 else None
-        if right is not None:
-            return self._apply(a, right, b, lambda x: func(x, right.plain(b)), lambda g, _, w: alpha * (g @ w.mT))
-        left = self._layer(a) if a.dim() == 2 and b.dim() >= 2 else None
-        if left is not None:
-            return self._apply(b, left, a, lambda x: func(left.plain(a), x), lambda g, _, w: alpha * (w.mT @ g))
-        return None
-
-    # -- what lies between layers ------------------------------------------------------------------------------------
+    def _layer(self, call: LayerCall) -> Tensor:
+        layer = call.layer
+        if self._needs_patterns:
+            if layer.pattern is None:
+                covered = len(self._layers.with_patterns())
+                raise PgigError(
+                    f"no pattern for layer {layer.name!r}: the {covered} patterns given do not cover this model. "
+                    "Estimate patterns for it, or use a method without the pattern rule"
+                )
+            if torch.is_grad_enabled():  # not in the first pass of a checkpoint, whose graph is thrown away
+                self._layers_seen.add(layer.name)
+        return call.as_given(LayerFunction.apply(call.x, self, call))  # type: ignore[no-untyped-call]
 
     def _relu(self, func: Operation, input: Tensor, inplace: bool = False) -> Tensor:
         self._relus_seen += input.requires_grad
@@ -237,26 +158,6 @@ class RuleMode(TorchFunctionMode):
             return func(tensor.contiguous(), *shape, **kwargs)
 
 
-def _per_axis(value: Any, axes: int) -> tuple[int, ...]:
-    values = (value,) if isinstance(value, int) else tuple(value)
-    return values * axes if len(values) == 1 else values
-
-
-def _explicit_padding(
-    x: Tensor, padding: Any, kernel: torch.Size, dilation: tuple[int, ...]
-) -> tuple[Tensor, tuple[int, ...]]:
-    """Numbers for 'same' and 'valid'; an even kernel's odd cell of padding goes to the end of x, as torch does."""
-    axes = len(kernel)
-    if padding == "valid":
-        return x, (0,) * axes
-    if padding != "same":
-        return x, _per_axis(padding, axes)
-    total = [d * (k - 1) for d, k in zip(dilation, kernel, strict=True)]
-    if any(t % 2 for t in total):
-        x = F.pad(x, [cell for t in reversed(total) for cell in (0, t % 2)])
-    return x, tuple(t // 2 for t in total)
-
-
 _IN_PLACE = {torch.relu_, Tensor.relu_}
 _ACTIVATIONS: tuple[Any, ...] = (
     F.leaky_relu, F.leaky_relu_, F.elu, F.elu_, F.gelu, F.silu, F.relu6, F.hardtanh, F.hardtanh_, F.hardswish,
@@ -266,15 +167,6 @@ _ACTIVATIONS: tuple[Any, ...] = (
     Tensor.prelu,
 )  # fmt: skip
 _HANDLERS: dict[Any, Operation] = {
-    **dict.fromkeys((torch.conv1d, torch.conv2d, torch.conv3d), RuleMode._convolution),
-    **dict.fromkeys(
-        (torch.conv_transpose1d, torch.conv_transpose2d, torch.conv_transpose3d), RuleMode._transposed_convolution
-    ),
-    F.linear: RuleMode._linear,
-    **dict.fromkeys(
-        (torch.matmul, torch.mm, Tensor.matmul, Tensor.mm, Tensor.__matmul__), RuleMode._matmul
-    ),
-    **dict.fromkeys((torch.addmm, Tensor.addmm), RuleMode._addmm),
     **dict.fromkeys((F.relu, F.relu_, torch.relu, torch.relu_, Tensor.relu, Tensor.relu_), RuleMode._relu),
     F.batch_norm: RuleMode._batch_norm,
     **dict.fromkeys(

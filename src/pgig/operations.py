@@ -1,13 +1,13 @@
 """Operations whose forward pass is the operation itself and whose backward pass obeys the active rule."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from pgig.layers import Layer
+from pgig.calls import LayerCall
 from pgig.rules import Rule
 
 
@@ -17,26 +17,20 @@ class Active(Protocol):
     rule: Rule
 
 
-Run = Callable[[Tensor], Tensor]
-Gradient = Callable[[Tensor, torch.Size, Tensor], Tensor]  # (gradient of the output, shape of x, weight)
-
-
 class LayerFunction(Function):
     """A layer: linear in x, with the weight's stand-in under the active rule in its backward pass."""
 
     @staticmethod
-    def forward(
-        ctx: Any, x: Tensor, active: Active, layer: Layer, used: Tensor, run: Run, gradient: Gradient
-    ) -> Tensor:
+    def forward(ctx: Any, x: Tensor, active: Active, call: LayerCall) -> Tensor:
         # x itself is not kept: a later in-place operation may overwrite it
-        ctx.held = active, layer, used, gradient, x.shape
-        return run(x)
+        ctx.held = active, call.layer, call.used, call.geometry, x.shape
+        return call.run(x)
 
     @staticmethod
     def backward(ctx: Any, arriving: Tensor) -> tuple[Tensor | None, ...]:
-        active, layer, used, gradient, shape = ctx.held
+        active, layer, used, geometry, shape = ctx.held
         weight = layer.under(active.rule, used).to(arriving.dtype)
-        return gradient(arriving, shape, weight), None, None, None, None, None
+        return geometry.input_gradient(arriving, shape, weight), None, None
 
 
 class ReLUFunction(Function):
@@ -63,7 +57,7 @@ class NormFunction(Function):
     """A batch norm (eval) behind a layer: the factor gamma / sigma per channel, or nothing where the rule skips it."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, active: Active, factor: Tensor, run: Run) -> Tensor:
+    def forward(ctx: Any, x: Tensor, active: Active, factor: Tensor, run: Callable[[Tensor], Tensor]) -> Tensor:
         ctx.active = active
         ctx.save_for_backward(factor)
         return run(x)
@@ -74,32 +68,3 @@ class NormFunction(Function):
         if ctx.active.rule.skips_norm:
             return arriving, None, None, None
         return arriving * factor.reshape(1, -1, *[1] * (arriving.dim() - 2)), None, None, None
-
-
-def _shaped_like_x(arriving: Tensor, shape: torch.Size) -> Tensor:
-    """The gradient of x needs no x but its shape."""
-    if arriving.device.type != "cpu":
-        return arriving.new_empty(1).expand(shape)  # no memory
-    # an expanded scalar would be made contiguous; memory that nobody touches costs a CPU nothing
-    channels_last = arriving.dim() == 4 and arriving.is_contiguous(memory_format=torch.channels_last)
-    memory_format = torch.channels_last if channels_last else torch.contiguous_format
-    return torch.empty(shape, dtype=arriving.dtype, memory_format=memory_format)
-
-
-def convolution_gradient(
-    stride: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int],
-    groups: int,
-    transposed: bool = False,
-    output_padding: Sequence[int] = (0,),
-) -> Gradient:
-    def gradient(arriving: Tensor, shape: torch.Size, weight: Tensor) -> Tensor:
-        like_x = _shaped_like_x(arriving, shape)
-        geometry = stride, padding, dilation, transposed, output_padding, groups
-        result, _, _ = torch.ops.aten.convolution_backward(
-            arriving, like_x, weight, None, *geometry, [True, False, False]
-        )
-        return torch.as_tensor(result)
-
-    return gradient
