@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pgig.attribution import attribute, attribute_all
     from pgig.errors import PgigError, PgigWarning
+    from pgig.estimation import estimate_moments, estimate_patterns
     from pgig.figures import show
     from pgig.heatmaps import heatmap
     from pgig.methods import METHODS, Method
+    from pgig.moments import Moments
+    from pgig.patterns import Patterns
     from pgig.residual import completeness
 
 __version__ = "0.1.0"
@@ -16,11 +19,15 @@ __version__ = "0.1.0"
 __all__ = [
     "METHODS",
     "Method",
+    "Moments",
+    "Patterns",
     "PgigError",
     "PgigWarning",
     "attribute",
     "attribute_all",
     "completeness",
+    "estimate_moments",
+    "estimate_patterns",
     "heatmap",
     "show",
 ]
@@ -29,11 +36,15 @@ __all__ = [
 _HOMES = {
     "METHODS": "methods",
     "Method": "methods",
+    "Moments": "moments",
+    "Patterns": "patterns",
     "PgigError": "errors",
     "PgigWarning": "errors",
     "attribute": "attribution",
     "attribute_all": "attribution",
     "completeness": "residual",
+    "estimate_moments": "estimation",
+    "estimate_patterns": "estimation",
     "heatmap": "heatmaps",
     "show": "figures",
 }

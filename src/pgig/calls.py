@@ -22,6 +22,7 @@ class LayerCall:
     used: Tensor  # the weight as the operation got it: a parameter, or a view of one
     geometry: Geometry
     run: Callable[[Tensor], Tensor]  # the operation itself, as a function of x
+    bias: Tensor | None = None  # [units]
     single: bool = False  # was x given without a batch axis?
 
     def as_given(self, output: Tensor) -> Tensor:
@@ -46,7 +47,12 @@ def _convolution(
     x, padding = _explicit_padding(input, padding, weight.shape[2:], dilation)
     geometry = Convolution(stride, padding, dilation, groups, False, (0,) * axes)
     return _batched(
-        layer, x, weight, geometry, lambda x: func(x, layer.plain(weight), bias, stride, padding, dilation, groups)
+        layer,
+        x,
+        weight,
+        geometry,
+        lambda x: func(x, layer.plain(weight), bias, stride, padding, dilation, groups),
+        bias,
     )
 
 
@@ -65,21 +71,21 @@ def _transposed_convolution(
     def run(x: Tensor) -> Tensor:
         return func(x, layer.plain(weight), bias, stride, padding, output_padding, groups, dilation)
 
-    return _batched(layer, input, weight, geometry, run)
+    return _batched(layer, input, weight, geometry, run, bias)
 
 
 def _batched(
-    layer: Layer, x: Tensor, weight: Tensor, geometry: Convolution, run: Callable[[Tensor], Tensor]
+    layer: Layer, x: Tensor, weight: Tensor, geometry: Convolution, run: Callable[[Tensor], Tensor], bias: Tensor | None
 ) -> LayerCall:
     single = x.dim() == weight.dim() - 1  # torch takes a single image too
-    return LayerCall(layer, x[None] if single else x, weight, geometry, run, single)
+    return LayerCall(layer, x[None] if single else x, weight, geometry, run, bias, single)
 
 
 def _linear(func: Operation, find: Find, input: Tensor, weight: Tensor, bias: Any = None) -> LayerCall | None:
     layer = find(weight)
     if layer is None:
         return None
-    return LayerCall(layer, input, weight, Product("linear"), lambda x: func(x, layer.plain(weight), bias))
+    return LayerCall(layer, input, weight, Product("linear"), lambda x: func(x, layer.plain(weight), bias), bias)
 
 
 def _matmul(func: Operation, find: Find, *factors: Any, **kwargs: Any) -> LayerCall | None:

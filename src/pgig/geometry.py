@@ -1,15 +1,45 @@
-"""Geometries: how a layer's weight meets its input, and what follows for gradients."""
+"""Geometries: how a layer's weight meets its input, and what follows for gradients and for moments.
+
+The canonical form of a weight is a matrix [units, fan_in]: one row per output unit, whatever its geometry.
+"""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
 
+class Sums(NamedTuple):
+    """Sums over samples: over all of them, and over those that each unit's mask lets through. In float64."""
+
+    samples: int
+    y: Tensor  # [units], over all
+    active: Tensor  # [units], how many the mask lets through
+    y_active: Tensor  # [units]
+    x_active: Tensor  # [units, fan_in]
+    xy_active: Tensor  # [units, fan_in]
+
+
 class Geometry(Protocol):
     def input_gradient(self, arriving: Tensor, shape: torch.Size, weight: Tensor) -> Tensor:
         """The gradient of x, from that of the output and the shape of x."""
+        ...
+
+    def canonical(self, weight: Tensor) -> Tensor:
+        """A weight as [units, fan_in]."""
+        ...
+
+    def from_canonical(self, rows: Tensor, shape: torch.Size) -> Tensor:
+        """The inverse of `canonical`."""
+        ...
+
+    def sums(self, x: Tensor, y: Tensor, mask: Tensor | None, shape: torch.Size) -> Sums:
+        """The sums over a batch, where `mask` (shaped like y; None: all) says which samples count for which unit."""
+        ...
+
+    def per_unit(self, values: Tensor, output: Tensor) -> Tensor:
+        """Values [units], shaped to broadcast with an output."""
         ...
 
 
@@ -30,6 +60,102 @@ class Convolution:
             arriving, like_x, weight, None, *self._settings, [True, False, False]
         )
         return torch.as_tensor(result)
+
+    def canonical(self, weight: Tensor) -> Tensor:
+        if self.transposed:  # [in, out / groups, *kernel]
+            weight = torch.unflatten(weight, 0, (self.groups, -1)).transpose(1, 2).flatten(0, 1)
+        return weight.flatten(1)
+
+    def from_canonical(self, rows: Tensor, shape: torch.Size) -> Tensor:
+        if not self.transposed:
+            return rows.reshape(shape)
+        by_group = rows.reshape(self.groups, shape[1], shape[0] // self.groups, *shape[2:])
+        return by_group.transpose(1, 2).reshape(shape)
+
+    def per_unit(self, values: Tensor, output: Tensor) -> Tensor:
+        return values.reshape(-1, *[1] * (output.dim() - 2))
+
+    def sums(self, x: Tensor, y: Tensor, mask: Tensor | None, shape: torch.Size) -> Sums:
+        """By the weight's gradient: that of `g` as the output's gradient is the sum of g times the windows of x.
+
+        float32 would cancel where means are large, so x and y are shifted by the means of the first sample, which is
+        undone in float64: a window's shift counts where the window lies inside x, which `_inside` sums up.
+        """
+        every = tuple(range(2, x.dim()))
+        shift_x, shift_y = x[:1].mean((0, *every)), y[:1].mean((0, *every))
+        x, y = x - self.per_unit(shift_x, x), y - self.per_unit(shift_y, y)
+        arriving = self._stacked(y, mask)
+        windows = torch.unflatten(self._correlate(x, arriving, shape).double(), 0, (self.groups, -1))
+        inside, totals = self._inside(arriving, x.shape[2:], shape[2:])
+        inside, totals = torch.unflatten(inside, 0, (self.groups, -1)), torch.unflatten(totals, 0, (self.groups, -1))
+        # [groups, g, fan_in]: the shift of x comes back
+        by_channel = shift_x.double().reshape(self.groups, 1, -1, 1) * inside.flatten(2)[:, :, None, :]
+        windows = windows + by_channel.flatten(2)
+        units = y.shape[1] // self.groups
+        ym, m = (part.flatten(0, 1) for part in (windows[:, :units], windows[:, units:].expand_as(windows[:, :units])))
+        y_active, active = (
+            part.flatten() for part in (totals[:, :units], totals[:, units:].expand_as(totals[:, :units]))
+        )
+        d, samples = shift_y.double(), y.numel() // y.shape[1]
+        y_all = _channel_totals(y) if mask is not None else y_active
+        return Sums(samples, y_all + samples * d, active, y_active + active * d, m, ym + d[:, None] * m)
+
+    def _stacked(self, y: Tensor, mask: Tensor | None) -> Tensor:
+        """Per group, y under the mask and then the mask; the same ones for all units where there is no mask."""
+        by_group = torch.unflatten(y, 1, (self.groups, -1))
+        units = by_group.shape[2]
+        masks = units if mask is not None else 1
+        stacked = y.new_empty(len(y), self.groups * (units + masks), *y.shape[2:])
+        if y.dim() == 4:
+            stacked = stacked.contiguous(memory_format=torch.channels_last)
+        parts = torch.unflatten(stacked, 1, (self.groups, -1))
+        if mask is None:
+            parts[:, :, :units] = by_group
+            parts[:, :, units:] = 1
+        else:
+            ones = parts[:, :, units:].copy_(torch.unflatten(mask, 1, (self.groups, -1)))
+            torch.mul(by_group, ones, out=parts[:, :, :units])
+        return stacked
+
+    def _correlate(self, x: Tensor, arriving: Tensor, shape: torch.Size) -> Tensor:  # [channels of arriving, fan_in]
+        channels = arriving.shape[1]
+        kernel = shape[2:]
+        dummy = (
+            x.new_empty(x.shape[1], channels // self.groups, *kernel)
+            if self.transposed
+            else x.new_empty(channels, x.shape[1] // self.groups, *kernel)
+        )
+        if x.dim() == 4:
+            dummy = dummy.contiguous(memory_format=torch.channels_last)
+        _, result, _ = torch.ops.aten.convolution_backward(
+            arriving, x, dummy, None, *self._settings, [False, True, False]
+        )
+        return self.canonical(torch.as_tensor(result))
+
+    def _inside(self, arriving: Tensor, size: torch.Size, kernel: torch.Size) -> tuple[Tensor, Tensor]:
+        """Sums of `arriving` where each place of the kernel lies inside x, [channels, *kernel], and in all."""
+        rest = arriving.movedim(1, -1)  # [n, *output, channels]: the axes are taken one by one, the last first
+        for axis in reversed(range(len(size))):
+            places = self._places_inside(axis, size[axis], kernel[axis], arriving.shape[2 + axis])
+            rows = torch.cat([places, places.new_ones(1, places.shape[1])]).to(rest)
+            moved = rest.movedim(axis + 1, -2)
+            rest = (rows @ moved).movedim(-2, axis + 1)
+            rest = rest.double() if axis == len(size) - 1 else rest
+        summed = rest.sum(0).movedim(-1, 0)  # [channels, *(kernel + 1)]
+        inside = summed
+        for axis in range(len(size)):
+            inside, summed = inside.narrow(axis + 1, 0, kernel[axis]), summed.select(1, -1)
+        return inside, summed
+
+    def _places_inside(self, axis: int, size: int, kernel: int, output: int) -> Tensor:  # [kernel, output], 0 or 1
+        k = torch.arange(kernel)[:, None] * self.dilation[axis]
+        o = torch.arange(output)[None, :]
+        if not self.transposed:
+            at = o * self.stride[axis] - self.padding[axis] + k
+            return ((at >= 0) & (at < size)).float()
+        steps = o + self.padding[axis] - k
+        source = steps.div(self.stride[axis], rounding_mode="floor")
+        return ((steps % self.stride[axis] == 0) & (source >= 0) & (source < size)).float()
 
     @property
     def _settings(self) -> tuple[object, ...]:
@@ -52,6 +178,40 @@ class Product:
             case _:
                 result = weight.mT @ arriving
         return result if self.factor == 1 else self.factor * result
+
+    def canonical(self, weight: Tensor) -> Tensor:
+        return weight.mT if self.side == "right" else weight
+
+    def from_canonical(self, rows: Tensor, shape: torch.Size) -> Tensor:
+        return rows.mT if self.side == "right" else rows
+
+    def per_unit(self, values: Tensor, output: Tensor) -> Tensor:
+        return values[:, None] if self.side == "left" else values
+
+    def sums(self, x: Tensor, y: Tensor, mask: Tensor | None, shape: torch.Size) -> Sums:
+        x, y = self.rows(x), self.rows(y)
+        mask = None if mask is None else self.rows(mask).to(y)
+        shift_x, shift_y = x.mean(0), y.mean(0)
+        x, y = x - shift_x, y - shift_y
+        masked = y if mask is None else y * mask
+        samples = len(x)
+        y_all = y.sum(0, dtype=torch.float64)
+        y_active = masked.sum(0, dtype=torch.float64)
+        active = torch.full_like(y_all, samples) if mask is None else mask.sum(0, dtype=torch.float64)
+        xy = (masked.mT @ x).double()
+        x_active = x.sum(0, dtype=torch.float64).expand_as(xy) if mask is None else (mask.mT @ x).double()
+        c, d = shift_x.double(), shift_y.double()
+        x_active = x_active + active[:, None] * c
+        xy = xy + y_active[:, None] * c + d[:, None] * x_active
+        return Sums(samples, y_all + samples * d, active, y_active + active * d, x_active, xy)
+
+    def rows(self, values: Tensor) -> Tensor:
+        """Inputs or outputs as [samples, features]."""
+        return (values.mT if self.side == "left" else values).flatten(0, -2)
+
+
+def _channel_totals(y: Tensor) -> Tensor:  # [channels]
+    return y.flatten(2).sum(2).sum(0, dtype=torch.float64)
 
 
 def _shaped_like_x(arriving: Tensor, shape: torch.Size) -> Tensor:

@@ -98,6 +98,10 @@ class Layers:
         for layer in self._layers.values():
             layer.close()
 
+    def weights(self) -> list[tuple[str, Tensor]]:
+        """The names of all parameters, as layers would have them, and their tensors."""
+        return [*self._weights.values(), *((name, vars(module)["weight"]) for name, module in self._recomputed)]
+
     def with_patterns(self) -> set[str]:
         return set(self._patterns)
 

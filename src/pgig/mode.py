@@ -112,7 +112,7 @@ class RuleMode(TorchFunctionMode):
         self._relus_seen += input.requires_grad
         if not self._replaces_relus:
             return func(input, inplace) if inplace else func(input)
-        in_place = inplace or func in _IN_PLACE
+        in_place = inplace or func in IN_PLACE_RELUS
         result: Tensor = ReLUFunction.apply(input, self, in_place)  # type: ignore[no-untyped-call]
         return result
 
@@ -158,7 +158,8 @@ class RuleMode(TorchFunctionMode):
             return func(tensor.contiguous(), *shape, **kwargs)
 
 
-_IN_PLACE = {torch.relu_, Tensor.relu_}
+IN_PLACE_RELUS = {torch.relu_, Tensor.relu_, F.relu_}
+RELUS = {F.relu, torch.relu, Tensor.relu, *IN_PLACE_RELUS}
 _ACTIVATIONS: tuple[Any, ...] = (
     F.leaky_relu, F.leaky_relu_, F.elu, F.elu_, F.gelu, F.silu, F.relu6, F.hardtanh, F.hardtanh_, F.hardswish,
     F.hardsigmoid, F.softplus, F.softsign, F.selu, F.selu_, F.celu, F.celu_, F.mish, F.prelu, F.rrelu, F.rrelu_,
@@ -167,7 +168,7 @@ _ACTIVATIONS: tuple[Any, ...] = (
     Tensor.prelu,
 )  # fmt: skip
 _HANDLERS: dict[Any, Operation] = {
-    **dict.fromkeys((F.relu, F.relu_, torch.relu, torch.relu_, Tensor.relu, Tensor.relu_), RuleMode._relu),
+    **dict.fromkeys(RELUS, RuleMode._relu),
     F.batch_norm: RuleMode._batch_norm,
     **dict.fromkeys(
         (F.dropout, F.dropout1d, F.dropout2d, F.dropout3d, F.alpha_dropout, F.feature_alpha_dropout, torch.dropout),

@@ -9,6 +9,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
 from pgig.errors import PgigError
+from pgig.patterns import Patterns
 from pgig.rules import Rule
 
 
@@ -30,6 +31,8 @@ def check_model(model: Callable[..., Any], rules: Iterable[Rule], patterns: Mapp
             raise PgigError(f"the {rule.name} rule needs a module, to know the layers of its patterns by name")
         if rule.relu is not None or rule.needs_patterns:
             _check_visible(model, rule)
+    if isinstance(patterns, Patterns) and any(rule.needs_patterns for rule in rules):
+        patterns.check(model)  # type: ignore[arg-type]
 
 
 def runs_channels_last(model: Callable[..., Any], inputs: Sequence[Tensor]) -> bool:

@@ -1,0 +1,252 @@
+"""Estimating moments and patterns: one streaming pass over data, forward only."""
+
+from collections.abc import Callable, Iterable, Mapping, Sized
+from fnmatch import fnmatchcase
+from hashlib import blake2b
+from typing import Any, Literal, get_args
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import parametrize
+from torch.overrides import TorchFunctionMode
+
+from pgig.calls import LayerCall, Operation, read_layer_call
+from pgig.errors import PgigError
+from pgig.geometry import Product, Sums
+from pgig.layers import Layers
+from pgig.mode import RuleMode
+from pgig.models import check_model, runs_channels_last, without_compilation
+from pgig.moments import Form, LayerMoments, MaskedRegime, Moments
+from pgig.patterns import Patterns, weights_digest
+from pgig.rules import plain
+from pgig.tracing import TracedLayer, trace
+
+Regime = Literal["auto", "positive", "negative", "linear", "centred"]
+Regimes = Regime | Mapping[str, Regime]
+Progress = Callable[[int, int | None], object]
+_ROWS = 256  # of a product's input, summed up at a time: adding to float64 sums costs more than the product itself
+
+
+def estimate_patterns(
+    model: nn.Module,
+    batches: Iterable[Any],
+    regime: Regimes = "auto",
+    *,
+    mask: Literal["bias", "no_bias"] = "bias",
+    preprocessing: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+) -> Patterns:
+    """Patterns of every layer of `model`, from data. See `estimate_moments`."""
+    return estimate_moments(
+        model, batches, regime, mask=mask, preprocessing=preprocessing, progress=progress
+    ).patterns()
+
+
+def estimate_moments(
+    model: nn.Module,
+    batches: Iterable[Any],
+    regime: Regimes = "auto",
+    *,
+    mask: Literal["bias", "no_bias"] = "bias",
+    preprocessing: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+) -> Moments:
+    """The sums behind patterns, which can be saved, added to others', and turned into patterns.
+
+    batches: any iterable of tensors, or of tuples whose first member is the input: a DataLoader.
+    regime: which samples count for a unit. "auto": those in which it is active, where the layer feeds a ReLU and
+        nothing else (batch norm, dropout and max pooling may lie between), all of them elsewhere. "positive",
+        "negative", "linear" (all): the same for every layer. "centred": like auto, with the covariance within the
+        regime. Or a mapping of layer names, `*` allowed, to those; layers without a match are "auto".
+    mask: where a unit's activity is judged: behind the bias, where the ReLU does, or before it, as the paper writes.
+    preprocessing: kept with the result, for the record.
+    progress: called with (samples done, samples in all or None).
+    """
+    estimator = Estimator(model, regime, mask, preprocessing)
+    total = _samples(batches)
+    for batch in batches:
+        estimator.update(batch)
+        if progress is not None:
+            progress(estimator.samples, total)
+    return estimator.moments()
+
+
+class Estimator:
+    """The pass over data, batch by batch."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        regime: Regimes = "auto",
+        mask: Literal["bias", "no_bias"] = "bias",
+        preprocessing: Mapping[str, Any] | None = None,
+    ) -> None:
+        unwrapped = without_compilation(model)
+        if not isinstance(unwrapped, nn.Module):
+            raise PgigError("patterns are estimated for modules: a plain callable has no named layers")
+        check_model(unwrapped, [plain], None)
+        for wanted in regime.values() if isinstance(regime, Mapping) else [regime]:
+            if wanted not in get_args(Regime):
+                raise PgigError(f"unknown regime {wanted!r}; choose one of: {', '.join(get_args(Regime))}")
+        if mask not in ("bias", "no_bias"):
+            raise PgigError(f"unknown mask {mask!r}; choose 'bias' or 'no_bias'")
+        self._model, self._regime, self._mask = unwrapped, regime, mask
+        self._preprocessing = dict(preprocessing or {})
+        self._started: _MomentsMode | None = None
+        self._unsupported: tuple[str, ...] = ()
+        self._fingerprint = 0
+        self.samples = 0
+
+    def update(self, batch: Any) -> None:
+        x = _input(batch)
+        if self._started is None:
+            self._started = self._start(x)
+        channels_last = runs_channels_last(self._model, [x])
+        inside = x.contiguous(memory_format=torch.channels_last) if channels_last else x.clone()
+        with torch.no_grad(), parametrize.cached():
+            layers = Layers(self._model, None, channels_last)
+            with RuleMode(layers, [plain], channels_last), self._started.reading(layers):
+                self._model(inside)
+        self.samples += len(x)
+        self._fingerprint = (self._fingerprint + _fingerprint(x)) % 2**64
+
+    def moments(self) -> Moments:
+        if self._started is None:
+            raise PgigError("no data: the batches are empty")
+        layers = self._started.finished()
+        digest = weights_digest(self._model, list(layers))
+        return Moments(layers, self.samples, digest, self._fingerprint, self._preprocessing, self._unsupported)
+
+    def _start(self, x: Tensor) -> "_MomentsMode":
+        traced = trace(self._model, x[:1])
+        forms = {n: Form.of(t.geometry, t.weight, t.original) for n, t in traced.layers.items()}
+        partly = [name for name, form in forms.items() if form is None]
+        self._unsupported = (*traced.hidden, *partly)
+        regimes = {name: _resolved(self._regime, layer) for name, layer in traced.layers.items() if name not in partly}
+        if not regimes:
+            raise PgigError("no convolution or linear layer was called: there is nothing to estimate patterns for")
+        if isinstance(self._regime, Mapping):
+            for pattern in self._regime:
+                if not any(fnmatchcase(name, pattern) for name in regimes):
+                    raise PgigError(f"no layer matches {pattern!r}; the layers are {', '.join(list(regimes)[:4])}, ...")
+        return _MomentsMode(traced.layers, regimes, self._mask)
+
+
+def _resolved(regime: Regimes, layer: TracedLayer) -> tuple[MaskedRegime, bool]:
+    if isinstance(regime, Mapping):
+        regime = next((value for pattern, value in regime.items() if fnmatchcase(layer.name, pattern)), "auto")
+    if regime in ("auto", "centred"):
+        return ("positive" if layer.is_rectified else "linear"), regime == "centred"
+    return regime, False  # type: ignore[return-value]
+
+
+class _MomentsMode(TorchFunctionMode):
+    """Adds every call of a layer to the layer's sums, and lets it pass."""
+
+    def __init__(
+        self, layers: Mapping[str, TracedLayer], regimes: Mapping[str, tuple[MaskedRegime, bool]], mask: str
+    ) -> None:
+        super().__init__()
+        self._layers, self._regimes, self._mask = layers, regimes, mask
+        self._sums: dict[str, Sums] = {}
+        self._rows: dict[str, list[tuple[Product, Tensor, Tensor, Tensor | None]]] = {}
+        self._reading: Layers | None = None
+
+    def reading(self, layers: Layers) -> "_MomentsMode":
+        self._reading = layers
+        return self
+
+    def __torch_function__(
+        self, func: Operation, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        assert self._reading is not None
+        call = read_layer_call(func, args, kwargs or {}, self._reading.find)
+        if call is None or call.layer.name not in self._regimes:
+            return func(*args, **(kwargs or {}))
+        y = call.run(call.x)
+        self._add(call, y)
+        return call.as_given(y)
+
+    def finished(self) -> dict[str, LayerMoments]:
+        for name in list(self._rows):
+            self._flush(name)
+        result = {}
+        for name, (regime, centred) in self._regimes.items():
+            layer = self._layers[name]
+            form = Form.of(layer.geometry, layer.weight, layer.original)
+            if form is None or name not in self._sums:
+                raise PgigError(f"layer {name!r} was called in the first batch and not later: its moments are missing")
+            sums = self._sums[name]
+            factor = layer.norm.factor if layer.norm is not None else layer.original.new_ones(len(sums.y))
+            result[name] = LayerMoments(layer.original, form, regime, centred, factor.detach().cpu(), sums)
+        return result
+
+    def _add(self, call: LayerCall, y: Tensor) -> None:
+        name = call.layer.name
+        mask = self._active(call, y)
+        if not isinstance(call.geometry, Product):
+            self._count(name, call.geometry.sums(call.x, y, mask, call.used.shape))
+            return
+        self._rows.setdefault(name, []).append((call.geometry, call.x.clone(), y.clone(), mask))
+        if sum(len(y.flatten(0, -2)) for _, _, y, _ in self._rows[name]) >= _ROWS:
+            self._flush(name)
+
+    def _flush(self, name: str) -> None:
+        for geometry in {g for g, *_ in self._rows[name]}:
+            waiting = [row[1:] for row in self._rows[name] if row[0] == geometry]
+            x, y, mask = (
+                None if part[0] is None else torch.cat([geometry.rows(p) for p in part])
+                for part in zip(*waiting, strict=True)
+            )
+            assert x is not None
+            assert y is not None
+            self._count(name, Product("linear").sums(x, y, mask, x.shape))
+        self._rows[name] = []
+
+    def _count(self, name: str, sums: Sums) -> None:
+        if name not in self._sums:
+            self._sums[name] = Sums(sums.samples, *(part.clone().cpu() for part in sums[1:]))
+            return
+        before = self._sums[name]
+        for mine, new in zip(before[1:], sums[1:], strict=True):
+            mine.add_(new.to(mine.device))
+        self._sums[name] = before._replace(samples=before.samples + sums.samples)
+
+    def _active(self, call: LayerCall, y: Tensor) -> Tensor | None:
+        regime, _ = self._regimes[call.layer.name]
+        if regime == "linear":
+            return None
+        norm = self._layers[call.layer.name].norm
+        judged = y
+        if self._mask == "no_bias":
+            if call.bias is not None:
+                judged = judged - call.geometry.per_unit(call.bias, y)
+            judged = judged if norm is None else judged * call.geometry.per_unit(norm.factor, y)
+        elif norm is not None:
+            factor, shift = (call.geometry.per_unit(part, y) for part in norm)
+            judged = judged * factor + shift
+        return judged > 0 if regime == "positive" else judged <= 0
+
+
+def _input(batch: Any) -> Tensor:
+    x = batch[0] if isinstance(batch, list | tuple) else batch
+    if not isinstance(x, Tensor):
+        raise PgigError(f"a batch must be a tensor, or a tuple that begins with one, got {type(x).__name__}")
+    if x.dim() == 0 or len(x) == 0:
+        raise PgigError(f"a batch of shape {tuple(x.shape)} is empty")
+    if x.is_floating_point() and not x.isfinite().all():
+        raise PgigError("a batch has NaN or infinite values")
+    return x.detach()
+
+
+def _samples(batches: Iterable[Any]) -> int | None:
+    if isinstance(batches, list | tuple):
+        return sum(len(_input(batch)) for batch in batches)
+    dataset = getattr(batches, "dataset", None)
+    return len(dataset) if isinstance(dataset, Sized) and not getattr(batches, "drop_last", False) else None
+
+
+def _fingerprint(x: Tensor) -> int:
+    rows = x.cpu().contiguous().flatten(1) if x.dim() > 1 else x.cpu()[:, None]
+    digests = (blake2b(row.contiguous().view(torch.uint8).numpy().data, digest_size=8).digest() for row in rows)
+    return sum(int.from_bytes(digest, "little") for digest in digests)

@@ -1,0 +1,186 @@
+"""Moments: float64 sums behind patterns, merged by addition."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from pgig.errors import PgigError
+from pgig.files import written
+from pgig.geometry import Convolution, Geometry, Sums
+from pgig.patterns import LayerHealth, Patterns
+
+MaskedRegime = Literal["positive", "negative", "linear"]
+# A denominator w.a this small against |w| |a| says that the direction a hardly moves the unit.
+WEAK = 1e-3
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a parameter holds its units: a row or a column each, or as a transposed convolution in groups does."""
+
+    kind: Literal["rows", "columns", "transposed"]
+    groups: int = 1
+
+    @staticmethod
+    def of(geometry: Geometry, used: Tensor, original: Tensor) -> "Form | None":
+        """None where only a part of the parameter is used."""
+        if used.numel() != original.numel():
+            return None
+        if isinstance(geometry, Convolution):
+            return Form("transposed", geometry.groups) if geometry.transposed else Form("rows")
+        return Form("rows" if geometry.canonical(used).stride() == original.stride() else "columns")
+
+    def rows(self, parameter: Tensor) -> Tensor:  # [units, fan_in]
+        if self.kind == "columns":
+            return parameter.mT
+        return _grouped(self.groups).canonical(parameter) if self.kind == "transposed" else parameter.flatten(1)
+
+    def parameter(self, rows: Tensor, shape: torch.Size) -> Tensor:
+        if self.kind == "columns":
+            return rows.mT
+        return _grouped(self.groups).from_canonical(rows, shape) if self.kind == "transposed" else rows.reshape(shape)
+
+
+def _grouped(groups: int) -> Convolution:
+    return Convolution((), (), (), groups, True, ())
+
+
+@dataclass(frozen=True)
+class LayerMoments:
+    weight: Tensor  # the parameter
+    form: Form
+    regime: MaskedRegime
+    centred: bool  # take E+[y] in place of E[y]
+    factor: Tensor  # [units]: gamma / sigma of the batch norm behind, or ones
+    sums: Sums
+
+    def __add__(self, other: "LayerMoments") -> "LayerMoments":
+        tensors = (mine + its for mine, its in zip(self.sums[1:], other.sums[1:], strict=True))
+        return replace(self, sums=Sums(self.sums.samples + other.sums.samples, *tensors))
+
+    def pattern(self) -> tuple[Tensor, LayerHealth]:
+        """The pattern, shaped like the parameter and in its dtype, and how far it can be trusted."""
+        samples, y, active, y_active, x_active, xy_active = self.sums
+        w = self.form.rows(self.weight).double() * self.factor.double()[:, None]
+        n = active.clamp(min=1)[:, None]
+        mean_x, mean_xy, mean_y_active = x_active / n, xy_active / n, y_active[:, None] / n
+        within = (mean_xy - mean_x * mean_y_active) * self.factor.double()[:, None]
+        direction = within
+        if not self.centred:
+            direction = within + mean_x * (mean_y_active - y[:, None] / max(samples, 1)) * self.factor.double()[:, None]
+        strength = _strength(w, direction)
+        dead = (active == 0) | (self.factor == 0)
+        weak, negative = ~dead & (strength.abs() < WEAK), ~dead & (strength <= -WEAK)
+        # Such a direction says nothing about the unit, or the opposite. The covariance within the regime is the safe
+        # one: its denominator is a variance, never negative.
+        direction = torch.where((weak | negative)[:, None], within, direction)
+        alive = ~dead & (_strength(w, direction) > 1e-9)
+        along = (w * direction).sum(1, keepdim=True)
+        rows = torch.where(alive[:, None], direction / torch.where(along == 0, 1.0, along), 0.0)
+        pattern = self.form.parameter(rows, self.weight.shape).to(self.weight.dtype).contiguous()
+        error = ((w * self.form.rows(pattern).double()).sum(1) - 1).abs()
+        health = LayerHealth(
+            regime=f"{self.regime}, centred" if self.centred else self.regime,
+            units=len(rows),
+            samples=samples,
+            active_share=float((active / max(samples, 1)).mean()),
+            dead=int((~alive).sum()),
+            weak=int((weak & alive).sum()),
+            negative=int((negative & alive).sum()),
+            largest=float(rows.abs().max()),
+            error=float(torch.where(alive, error, 0.0).max()),
+        )
+        return pattern, health
+
+
+def _strength(w: Tensor, direction: Tensor) -> Tensor:
+    """The cosine between each unit's weight and its direction; 0 where there is none."""
+    return torch.cosine_similarity(w, direction, dim=1, eps=1e-300)
+
+
+@dataclass(frozen=True)
+class Moments:
+    """What a pass over data leaves behind: enough for patterns, and for adding more data later.
+
+    `a + b` are the moments of both data sets; any grouping and any order gives the same patterns to rounding.
+    """
+
+    layers: Mapping[str, LayerMoments]
+    samples: int
+    digest: str  # of the weights
+    fingerprint: int  # of the data: a sum over samples, so that it adds up like the moments
+    preprocessing: Mapping[str, Any]
+    unsupported: tuple[str, ...] = ()
+
+    def __add__(self, other: "Moments") -> "Moments":
+        if self.digest != other.digest:
+            raise PgigError("moments of different weights cannot be added: estimate both with the same model")
+        ways = [{name: (m.regime, m.centred) for name, m in side.layers.items()} for side in (self, other)]
+        if ways[0] != ways[1]:
+            raise PgigError("moments of different regimes cannot be added: estimate both with the same regime")
+        if self.preprocessing != other.preprocessing:
+            raise PgigError("moments of differently preprocessed data cannot be added")
+        return replace(
+            self,
+            layers={name: mine + other.layers[name] for name, mine in self.layers.items()},
+            samples=self.samples + other.samples,
+            fingerprint=(self.fingerprint + other.fingerprint) % 2**64,
+        )
+
+    def patterns(self) -> Patterns:
+        found = {name: layer.pattern() for name, layer in self.layers.items()}
+        return Patterns(
+            {name: pattern for name, (pattern, _) in found.items()},
+            digest=self.digest,
+            layers={name: health for name, (_, health) in found.items()},
+            facts={
+                "samples": self.samples,
+                "data": f"{self.fingerprint:016x}",
+                "preprocessing": dict(self.preprocessing),
+                "unsupported": list(self.unsupported),
+            },
+        ).warned()
+
+    def save(self, path: str | Path) -> None:
+        tensors, layers = {}, {}
+        for name, layer in self.layers.items():
+            layers[name] = {
+                "form": asdict(layer.form), "regime": layer.regime, "centred": layer.centred,
+                "samples": layer.sums.samples,
+            }  # fmt: skip
+            tensors[f"{name}|weight"] = layer.weight.detach().contiguous()
+            tensors[f"{name}|factor"] = layer.factor.contiguous()
+            tensors |= {f"{name}|{key}": getattr(layer.sums, key).contiguous() for key in Sums._fields[1:]}
+        about = {
+            "layers": layers, "samples": self.samples, "digest": self.digest, "fingerprint": self.fingerprint,
+            "preprocessing": dict(self.preprocessing), "unsupported": self.unsupported,
+        }  # fmt: skip
+        with written(Path(path)) as temporary:
+            save_file(tensors, temporary, {"pgig moments": json.dumps(about)})
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Moments":
+        try:
+            with safe_open(path, "pt") as file:
+                about = json.loads((file.metadata() or {})["pgig moments"])
+                layers = {name: _loaded(file, name, info) for name, info in about["layers"].items()}
+        except (SafetensorError, OSError, KeyError, ValueError) as error:
+            raise PgigError(f"cannot read moments from {path}: {error}") from error
+        return cls(
+            layers, about["samples"], about["digest"], about["fingerprint"], about["preprocessing"],
+            tuple(about["unsupported"]),
+        )  # fmt: skip
+
+
+def _loaded(file: Any, name: str, info: Mapping[str, Any]) -> LayerMoments:
+    tensors = {key: file.get_tensor(f"{name}|{key}") for key in ("weight", "factor", *Sums._fields[1:])}
+    weight, factor = tensors.pop("weight"), tensors.pop("factor")
+    sums = Sums(info["samples"], **tensors)
+    return LayerMoments(weight, Form(**info["form"]), info["regime"], info["centred"], factor, sums)

@@ -1,0 +1,154 @@
+"""Patterns: for each layer, the direction in its input that its units read, with the weights they belong to."""
+
+import json
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import numpy
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+from torch.nn.utils import parametrize
+
+from pgig.errors import PgigError, PgigWarning
+from pgig.files import written
+from pgig.layers import Layers
+
+UNHEALTHY_SHARE = 0.2  # of the units: above it, a warning
+
+
+@dataclass(frozen=True)
+class LayerHealth:
+    """How far a layer's pattern can be trusted."""
+
+    regime: str
+    units: int
+    samples: int  # windows or rows seen
+    active_share: float  # of them, in the regime; mean over units
+    dead: int  # units never in the regime, or cut off by a zero norm: their pattern is zero
+    weak: int  # units whose denominator is nearly zero: their pattern is the covariance within the regime
+    negative: int  # units whose denominator is negative: likewise
+    largest: float  # |p|
+    error: float  # |w.p - 1|, over live units
+
+
+class Patterns(Mapping[str, Tensor]):
+    """Layer name -> pattern, shaped like the layer's weight."""
+
+    def __init__(
+        self,
+        tensors: Mapping[str, Tensor],
+        digest: str | None = None,
+        layers: Mapping[str, LayerHealth] | None = None,
+        facts: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._tensors = dict(tensors)
+        self.digest = digest
+        self.layers = dict(layers or {})
+        self.facts = dict(facts or {})
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self._tensors[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tensors)
+
+    def __len__(self) -> int:
+        return len(self._tensors)
+
+    def __repr__(self) -> str:
+        return f"Patterns of {len(self)} layers, from {self.facts.get('samples', 'unknown')} samples"
+
+    def health(self) -> "Health":
+        return Health(self.layers, self.facts)
+
+    def check(self, model: nn.Module) -> None:
+        """Refuse a model with other weights than those the patterns were estimated for."""
+        if self.digest is not None and weights_digest(model, self) != self.digest:
+            raise PgigError(
+                "these patterns were estimated for other weights than this model's: estimate them anew for this model, "
+                "or pass dict(patterns) to use them all the same"
+            )
+
+    def warned(self) -> "Patterns":
+        """Say once if many units are unhealthy."""
+        units = sum(layer.units for layer in self.layers.values())
+        unhealthy = sum(layer.dead + layer.weak + layer.negative for layer in self.layers.values())
+        if unhealthy > UNHEALTHY_SHARE * units:
+            warnings.warn(
+                f"{unhealthy} of {units} units have no pattern or an unreliable one: see patterns.health(), and "
+                "estimate with more data",
+                PgigWarning,
+                stacklevel=3,
+            )
+        return self
+
+    def save(self, path: str | Path) -> None:
+        layers = {name: asdict(layer) for name, layer in self.layers.items()}
+        about = {"digest": self.digest, "layers": layers, "facts": self.facts}
+        with written(Path(path)) as temporary:
+            save_file(
+                {name: tensor.contiguous() for name, tensor in self.items()},
+                temporary,
+                {"pgig patterns": json.dumps(about)},
+            )
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Patterns":
+        """From a file of `save`; any safetensors file of layer name -> tensor will do, without a digest then."""
+        if not Path(path).is_file():
+            raise PgigError(f"no patterns file at {path}")
+        try:
+            with safe_open(path, "pt") as file:
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no mapping)
+                about = json.loads((file.metadata() or {}).get("pgig patterns", "{}"))
+            layers = {name: LayerHealth(**layer) for name, layer in about.get("layers", {}).items()}
+        except (SafetensorError, OSError, ValueError, TypeError) as error:
+            raise PgigError(f"cannot read patterns from {path}: {error}") from error
+        return cls(tensors, about.get("digest"), layers, about.get("facts"))
+
+
+@dataclass(frozen=True)
+class Health:
+    """A table with one row per layer; `print` it."""
+
+    layers: Mapping[str, LayerHealth]
+    facts: Mapping[str, Any]
+
+    def __str__(self) -> str:
+        head = ["layer", "regime", "units", "active", "dead", "weak", "negative", "max |p|", "max |w.p-1|", "samples"]
+        rows = [
+            [
+                name, r.regime, f"{r.units}", f"{r.active_share:.0%}", f"{r.dead}", f"{r.weak}", f"{r.negative}",
+                f"{r.largest:.3g}", f"{r.error:.1e}", f"{r.samples}",
+            ]
+            for name, r in self.layers.items()
+        ]  # fmt: skip
+        widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
+        lines = [
+            "  ".join(
+                cell.ljust(w) if i < 2 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
+            )
+            for row in [head, *rows]
+        ]
+        unsupported = self.facts.get("unsupported")
+        return "\n".join(lines + ([f"without a pattern: {', '.join(unsupported)}"] if unsupported else []))
+
+
+def weights_digest(model: nn.Module, names: Mapping[str, Any] | list[str]) -> str:
+    """A digest of the weights of the layers called `names`."""
+    with torch.no_grad(), parametrize.cached():
+        weights = dict(Layers(model, None, channels_last=False).weights())
+        digest = blake2b(digest_size=16)
+        for name in sorted(names):
+            if name not in weights:
+                return "none"
+            weight = weights[name].detach().cpu().contiguous()
+            digest.update(f"{name} {tuple(weight.shape)} {weight.dtype}".encode())
+            digest.update(weight.view(torch.uint8).numpy().data if weight.dim() else numpy.asarray(weight).data)
+    return digest.hexdigest()
