@@ -177,8 +177,6 @@ def test_large_means_do_not_cancel(padding, tolerance):
     layer = nn.Conv2d(4, 6, 3, padding=padding)
     model = nn.Sequential(layer, nn.ReLU()).eval()
     data = [43 + torch.randn(8, 4, 20, 20) for _ in range(4)]
-    with torch.no_grad():
-        layer.bias -= layer(data[0])[:, :, 2:-2, 2:-2].mean((0, 2, 3))
     wide = nn.Sequential(layer, nn.ReLU()).double()
     precise = pgig.estimate_patterns(wide, [x.double() for x in data], "linear")["0"]
     layer.float()

@@ -1,0 +1,173 @@
+"""Pattern estimation and pattern methods on architectures of every kind."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from networks import Functional
+from torch import Tensor, nn
+
+import pgig
+from pgig.vision import MODELS
+
+
+class Dense(nn.Module):
+    """Norm, ReLU, convolution, concatenation: the norm is not behind its layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Conv2d(3, 8, 3, padding=1)
+        self.norms = nn.ModuleList(nn.BatchNorm2d(8 + 4 * i) for i in range(3))
+        self.convs = nn.ModuleList(nn.Conv2d(8 + 4 * i, 4, 3, padding=1) for i in range(3))
+        self.fc = nn.Linear(20, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.stem(x)
+        for norm, conv in zip(self.norms, self.convs, strict=True):
+            x = torch.cat([x, conv(F.relu(norm(x)))], 1)
+        return self.fc(x.mean((2, 3)))
+
+
+def mobile() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(3, 16, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(16), nn.ReLU(inplace=True),
+        nn.Conv2d(16, 16, 3, padding=1, groups=16, bias=False), nn.BatchNorm2d(16), nn.ReLU(inplace=True),
+        nn.Conv2d(16, 24, 1, bias=False), nn.BatchNorm2d(24), nn.ReLU(inplace=True),
+        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(24, 5),
+    )  # fmt: skip
+
+
+class UNet(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.down1, self.down2 = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(8, 16, 3, padding=1)
+        self.up = nn.ConvTranspose2d(16, 8, 2, stride=2)
+        self.join, self.out = nn.Conv2d(16, 8, 3, padding=1), nn.Conv2d(8, 5, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        first = F.relu(self.down1(x))
+        up = F.relu(self.up(F.relu(self.down2(F.max_pool2d(first, 2)))))
+        both = F.relu(self.join(torch.cat([first, up], 1)))
+        return self.out(F.interpolate(both, scale_factor=0.5)).mean((2, 3))
+
+
+class ViT(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.patches = nn.Conv2d(3, 16, 8, stride=8)
+        self.position = nn.Parameter(torch.randn(1, 16, 16))
+        layer = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, activation="gelu", batch_first=True)
+        self.encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+        self.head = nn.Linear(16, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        tokens = self.patches(x).flatten(2).transpose(1, 2) + self.position
+        return self.head(self.encoder(tokens).mean(1))
+
+
+def functional() -> nn.Module:
+    return nn.Sequential(nn.AdaptiveAvgPool2d(8), Functional())
+
+
+ZOO = {
+    "mlp": lambda: nn.Sequential(
+        nn.Flatten(), nn.Linear(3072, 20), nn.ReLU(), nn.Dropout(), nn.Linear(20, 10), nn.ReLU(), nn.Linear(10, 5)
+    ),
+    **{name: lambda name=name: MODELS[name](name, 5) for name in ("squeezenet1_0", "resnet18", "resnet50")},
+    "dense": Dense,
+    "mobile": mobile,
+    "u-net": UNet,
+    "vit": ViT,
+    "functional": functional,
+}
+HIDDEN = {"vit": {f"encoder.layers.{i}.self_attn.{part}" for i in (0, 1) for part in ("in_proj_weight", "out_proj")}}
+
+
+def made(name: str) -> nn.Module:
+    torch.manual_seed(0)
+    model = ZOO[name]().eval()
+    for module in model.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            module.running_mean.normal_(0, 0.1)
+            module.running_var.uniform_(0.5, 2)
+    return model
+
+
+@pytest.mark.filterwarnings("ignore:.*unreliable:pgig.PgigWarning")  # a few random images are few samples
+@pytest.mark.parametrize("name", ZOO)
+def test_patterns_for_any_model(name):
+    model = made(name)
+    data = torch.rand(24, 3, 32, 32) - 0.3
+    patterns = pgig.estimate_patterns(model, data.split(8))
+    assert set(patterns.facts["unsupported"]) - {"position"} == HIDDEN.get(name, set())
+    convolutional = {n for n, m in model.named_modules() if isinstance(m, nn.Conv2d | nn.ConvTranspose2d)}
+    assert convolutional <= set(patterns)
+    assert all(p.isfinite().all() for p in patterns.values())
+    assert max(layer.error for layer in patterns.layers.values()) < 1e-3
+    x = data[:2].double()
+    model = model.double()
+    ones = {n: torch.ones_like(p).double() for n, p in patterns.items()}
+    found = pgig.attribute_all(
+        ["gradient", "pattern_attribution"], model, x, 1, patterns=ones, score="logit", start="one"
+    )
+    torch.testing.assert_close(found["pattern_attribution"], found["gradient"], rtol=1e-9, atol=1e-12)
+    guided = pgig.attribute("pgig", model, x, 1, patterns={n: p.double() for n, p in patterns.items()}, steps=5)
+    assert guided.isfinite().all()
+    assert guided.abs().sum() > 0
+
+
+@pytest.mark.filterwarnings("ignore::pgig.PgigWarning")
+def test_regimes_follow_the_relus():
+    regimes = {
+        name: {
+            n: layer.regime
+            for n, layer in pgig.estimate_patterns(made(name), [torch.rand(2, 3, 32, 32)]).layers.items()
+        }
+        for name in ("resnet18", "dense", "u-net")
+    }
+    assert regimes["resnet18"]["conv1"] == "positive"
+    assert regimes["resnet18"]["layer1.0.conv1"] == "positive"
+    assert regimes["resnet18"]["layer1.0.conv2"] == "linear"  # is added to another branch before its ReLU
+    assert regimes["resnet18"]["layer2.0.downsample.0"] == "linear"
+    assert regimes["resnet18"]["fc"] == "linear"
+    assert set(regimes["dense"].values()) == {"linear"}
+    assert regimes["u-net"] == {
+        "down1": "positive",
+        "down2": "positive",
+        "up": "positive",
+        "join": "positive",
+        "out": "linear",
+    }
+
+
+def test_a_text_classifier_lists_what_it_cannot_do():
+    class Text(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.words = nn.Embedding(50, 8)
+            self.lstm = nn.LSTM(8, 12, batch_first=True)
+            self.hidden, self.out = nn.Linear(12, 6), nn.Linear(6, 3)
+
+        def forward(self, tokens: Tensor) -> Tensor:
+            return self.from_words(self.words(tokens))
+
+        def from_words(self, words: Tensor) -> Tensor:
+            return self.out(F.relu(self.hidden(self.lstm(words)[0][:, -1])))
+
+    torch.manual_seed(0)
+    model = Text().eval()
+    tokens = torch.randint(50, (64, 7))
+    patterns = pgig.estimate_patterns(model, tokens.split(16))
+    assert list(patterns) == ["hidden", "out"]
+    assert set(patterns.facts["unsupported"]) == {"words", "lstm.weight_ih_l0", "lstm.weight_hh_l0"}
+    assert "without a pattern: words" in str(patterns.health())
+
+
+def test_pooling_and_dropout_between_a_layer_and_its_relu_do_not_matter():
+    torch.manual_seed(0)
+    conv = nn.Conv2d(3, 4, 3)
+    between = nn.Sequential(conv, nn.MaxPool2d(2), nn.Dropout(), nn.Identity(), nn.ReLU(), nn.Flatten()).eval()
+    averaged = nn.Sequential(conv, nn.AvgPool2d(2), nn.ReLU(), nn.Flatten()).eval()
+    x = torch.randn(8, 3, 12, 12)
+    direct = pgig.estimate_patterns(nn.Sequential(conv, nn.ReLU()).eval(), [x])
+    torch.testing.assert_close(pgig.estimate_patterns(between, [x])["0"], direct["0"])
+    assert pgig.estimate_patterns(averaged, [x]).layers["0"].regime == "linear"
