@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pgig.methods import METHODS, Method
     from pgig.moments import Moments
     from pgig.patterns import Patterns
+    from pgig.preflight import check
     from pgig.residual import completeness
 
 __version__ = "0.1.0"
@@ -25,6 +26,7 @@ __all__ = [
     "PgigWarning",
     "attribute",
     "attribute_all",
+    "check",
     "completeness",
     "estimate_moments",
     "estimate_patterns",
@@ -42,6 +44,7 @@ _HOMES = {
     "PgigWarning": "errors",
     "attribute": "attribution",
     "attribute_all": "attribution",
+    "check": "preflight",
     "completeness": "residual",
     "estimate_moments": "estimation",
     "estimate_patterns": "estimation",

@@ -1,5 +1,6 @@
 """The command line: parses, calls, prints."""
 
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -8,22 +9,28 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 from pgig import __version__
 from pgig.errors import PgigError
 from pgig.methods import METHODS, PAPER_METHODS
+from pgig.patterns import Patterns
+from pgig.preflight import check as preflight
 from pgig.vision import MODELS, Preprocess, load_model
+from pgig.vision.estimate import estimate_from_folder
 from pgig.vision.explain import (
     chosen_methods,
     explain_picture,
     predictions,
     read_classes,
-    read_patterns,
     read_pictures,
     read_references,
 )
+from pgig.vision.folders import ImageFolder
+from pgig.vision.preprocess import example as torch_example
+from pgig.vision.published import PUBLISHED_PREPROCESS, read_published_patterns
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -90,9 +97,16 @@ Model = Annotated[
 ]
 Weights = Annotated[
     str | None,
-    typer.Option(help="A safetensors or .pth file, a URL, `default` (torchvision's, downloaded), or `random`."),
+    typer.Option(
+        help="A safetensors or .pth file, a URL, `default` (torchvision's, downloaded), `random`, or the published "
+        "VGG-16 as .npz, which also sets its preprocessing."
+    ),
 ]
-Numbers = Annotated[str, typer.Option(help="Three numbers, for values in 0..1 in the model's channel order.")]
+Size = Annotated[int, typer.Option(help="Side of the centre crop.")]
+Resize = Annotated[int, typer.Option(help="Short side before the crop.")]
+Mean = Annotated[str | None, typer.Option(help="Three numbers for values in 0..1, comma between; without, ImageNet's.")]
+Std = Annotated[str | None, typer.Option(help="Likewise.")]
+Channels = Annotated[str | None, typer.Option(help="`RGB` (without) or `BGR`.")]
 
 
 @app.command()
@@ -114,11 +128,12 @@ def explain(
     samples: Annotated[int | None, typer.Option(help="Noisy or reference samples; without, the paper's.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the random draws.")] = 0,
     batch_size: Annotated[int | None, typer.Option(help="Points at once; without, by memory.")] = None,
-    size: Annotated[int, typer.Option(help="Side of the centre crop.")] = 224,
-    resize: Annotated[int, typer.Option(help="Short side before the crop.")] = 256,
-    mean: Numbers = "0.485,0.456,0.406",
-    std: Numbers = "0.229,0.224,0.225",
-    channels: Annotated[str, typer.Option(help="`RGB` or `BGR`.")] = "RGB",
+    force: Annotated[bool, typer.Option("--force", help="Use patterns of other weights all the same.")] = False,
+    size: Size = 224,
+    resize: Resize = 256,
+    mean: Mean = None,
+    std: Std = None,
+    channels: Channels = None,
 ) -> None:
     """Show what mattered to a model in an image: predictions, a heat map per method, and a sheet of all.
 
@@ -129,7 +144,7 @@ def explain(
 
     `pgig explain dog.jpg --model vgg16 --weights vgg16.pth --patterns vgg16-patterns.safetensors --target 207`
     """
-    preprocess = Preprocess(size, resize, _three(mean, "mean"), _three(std, "std"), channels)  # type: ignore[arg-type]
+    preprocess = _preprocess(weights, size, resize, mean, std, channels)
     names = read_classes(classes) if classes else []
     pictures = read_pictures(images, preprocess)
     drawn_from = read_references(references, preprocess) if references else None
@@ -137,7 +152,7 @@ def explain(
     given = {"steps": steps, "samples": samples}
     options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     options |= {"score": score, "seed": seed, "batch_size": batch_size}
-    options["patterns"] = read_patterns(patterns) if patterns else None
+    options["patterns"] = _patterns(patterns, force) if patterns else None
     network = load_model(model, weights)
     for line in left_out:
         console.print(line, style="yellow")
@@ -150,6 +165,136 @@ def explain(
                 save_arrays=save_arrays, progress=progress, **options,
             )  # fmt: skip
         console.print(f"wrote {out / picture.name}/sheet.png and {len(chosen)} heat maps", highlight=False)
+
+
+@app.command()
+def patterns(
+    model: Model,
+    out: Annotated[Path, typer.Option(help="Patterns file to write (safetensors).")],
+    images: Annotated[
+        Path | None, typer.Option(help="Folder of images, flat or one level per class; or a zip or tar file.")
+    ] = None,
+    weights: Weights = None,
+    limit: Annotated[int | None, typer.Option(help="Only the first N images.", min=1)] = None,
+    batch_size: Annotated[int, typer.Option(help="Images at once.")] = 8,
+    regime: Annotated[
+        str, typer.Option(help="`auto`, `positive`, `negative`, `linear`, `centred`; or layer=regime, comma between.")
+    ] = "auto",
+    resume: Annotated[bool, typer.Option("--resume", help="Go on where an interrupted run stopped.")] = False,
+    moments: Annotated[
+        Path | None, typer.Option(help="Keep the moments here; without, beside OUT until it is done.")
+    ] = None,
+    imported: Annotated[
+        Path | None, typer.Option("--import", help="Take the published VGG-16 patterns (.npz) in place of images.")
+    ] = None,
+    size: Size = 224,
+    resize: Resize = 256,
+    mean: Mean = None,
+    std: Std = None,
+    channels: Channels = None,
+) -> None:
+    """Estimate patterns of a model from images, for PGIG and pattern attribution.
+
+    Labels are not needed, and one pass is enough. ctrl-C keeps what was done, and --resume goes on from there.
+
+    Examples:
+    `pgig patterns --model vgg16 --weights default --images imagenet/val --limit 5000 --out vgg16.safetensors`
+
+    `pgig patterns --model mynet:make --images photos.zip --size 64 --resize 64 --out mynet.safetensors`
+
+    `pgig patterns --model vgg16 --weights vgg16.npz --import patterns.npz --out vgg16.safetensors`
+    """
+    if (images is None) == (imported is None):
+        raise PgigError("give either --images or --import")
+    network = load_model(model, weights)
+    if imported is not None:
+        found = read_published_patterns(imported).for_model(network)
+    else:
+        preprocess = _preprocess(weights, size, resize, mean, std, channels)
+        folder = ImageFolder.open(Path(str(images))).first(limit)
+        checkpoint = moments or out.with_name(f"{out.stem}.moments.safetensors")
+        console.print(f"{len(folder.names)} images of {images}; {preprocess}", highlight=False)
+        with _stoppable(checkpoint), _progress(f"patterns of {model}", "images") as progress:
+            found, skipped = estimate_from_folder(
+                network, folder, preprocess, checkpoint, regime=_regime(regime), batch_size=batch_size, resume=resume,
+                progress=progress,
+            )  # fmt: skip
+        for name, reason in skipped.items():
+            console.print(f"skipped {name}: {reason}", style="yellow", highlight=False)
+        if skipped:
+            console.print(f"{len(skipped)} of {len(folder.names)} images skipped", style="yellow")
+    found.save(out)
+    if imported is None and moments is None:
+        checkpoint.unlink(missing_ok=True)
+    print(found.health())  # noqa: T201 (a wide table: no wrapping)
+    console.print(f"wrote {out}", highlight=False)
+
+
+@app.command()
+def check(
+    model: Model,
+    weights: Weights = "random",
+    size: Size = 224,
+) -> None:
+    """Look at a model before you rely on it: how every operation is treated, and a self-test of the rules.
+
+    Exit code 0 if pattern methods can be trusted on it, 2 if not.
+
+    Examples:
+    `pgig check --model resnet50`
+
+    `pgig check --model mynet:make --size 64`
+    """
+    network = load_model(model, None if ":" in model and weights == "random" else weights)
+    report = preflight(network, torch_example(size))
+    print(report)  # noqa: T201 (a wide table: no wrapping)
+    if not report.ok:
+        raise typer.Exit(2)
+
+
+def _preprocess(
+    weights: str | None, size: int, resize: int, mean: str | None, std: str | None, channels: str | None
+) -> Preprocess:
+    default = PUBLISHED_PREPROCESS if weights and weights.endswith(".npz") else Preprocess()
+    return Preprocess(
+        size, resize,
+        default.mean if mean is None else _three(mean, "mean"),
+        default.std if std is None else _three(std, "std"),
+        default.channels if channels is None else channels,  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+def _regime(text: str) -> Any:
+    if "=" not in text:
+        return text
+    pairs = [part.split("=") for part in text.split(",")]
+    if any(len(pair) != 2 for pair in pairs):
+        raise PgigError(f"--regime needs one name, or layer=regime with commas between, got {text!r}")
+    return {layer.strip(): name.strip() for layer, name in pairs}
+
+
+def _patterns(path: Path, force: bool) -> Any:
+    found = Patterns.load(path)
+    return dict(found) if force else found
+
+
+@contextmanager
+def _stoppable(checkpoint: Path) -> Iterator[None]:
+    """A polite kill is like ctrl-C; both say how to go on."""
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    except KeyboardInterrupt:
+        errors.print(
+            f"stopped; what was done is in {checkpoint}: the same command with --resume goes on", highlight=False
+        )
+        raise
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _three(text: str, what: str) -> tuple[float, float, float]:
@@ -169,13 +314,19 @@ def _print_predictions(name: str, likeliest: list[tuple[int, float]], names: lis
 
 
 @contextmanager
-def _progress(what: str) -> Iterator[Callable[[int, int], object]]:
+def _progress(what: str, unit: str = "points") -> Iterator[Callable[[int, int], object]]:
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        TextColumn("{task.completed}/{task.total} points"),
+        TextColumn("{task.completed}/{task.total} " + unit),
+        _Speed(),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=errors, transient=True) as bar:
         task = bar.add_task(what, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+class _Speed(ProgressColumn):
+    def render(self, task: Task) -> Text:
+        return Text(f"{task.speed:.1f}/s" if task.speed else "")

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -118,6 +118,7 @@ class Moments:
     fingerprint: int  # of the data: a sum over samples, so that it adds up like the moments
     preprocessing: Mapping[str, Any]
     unsupported: tuple[str, ...] = ()
+    notes: Mapping[str, Any] = field(default_factory=dict)  # the owner's own, such as where to resume; not added
 
     def __add__(self, other: "Moments") -> "Moments":
         if self.digest != other.digest:
@@ -125,13 +126,14 @@ class Moments:
         ways = [{name: (m.regime, m.centred) for name, m in side.layers.items()} for side in (self, other)]
         if ways[0] != ways[1]:
             raise PgigError("moments of different regimes cannot be added: estimate both with the same regime")
-        if self.preprocessing != other.preprocessing:
+        if json.dumps(dict(self.preprocessing)) != json.dumps(dict(other.preprocessing)):
             raise PgigError("moments of differently preprocessed data cannot be added")
         return replace(
             self,
             layers={name: mine + other.layers[name] for name, mine in self.layers.items()},
             samples=self.samples + other.samples,
             fingerprint=(self.fingerprint + other.fingerprint) % 2**64,
+            notes={},
         )
 
     def patterns(self) -> Patterns:
@@ -160,7 +162,7 @@ class Moments:
             tensors |= {f"{name}|{key}": getattr(layer.sums, key).contiguous() for key in Sums._fields[1:]}
         about = {
             "layers": layers, "samples": self.samples, "digest": self.digest, "fingerprint": self.fingerprint,
-            "preprocessing": dict(self.preprocessing), "unsupported": self.unsupported,
+            "preprocessing": dict(self.preprocessing), "unsupported": self.unsupported, "notes": dict(self.notes),
         }  # fmt: skip
         with written(Path(path)) as temporary:
             save_file(tensors, temporary, {"pgig moments": json.dumps(about)})
@@ -175,7 +177,7 @@ class Moments:
             raise PgigError(f"cannot read moments from {path}: {error}") from error
         return cls(
             layers, about["samples"], about["digest"], about["fingerprint"], about["preprocessing"],
-            tuple(about["unsupported"]),
+            tuple(about["unsupported"]), about["notes"],
         )  # fmt: skip
 
 

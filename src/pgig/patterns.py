@@ -75,6 +75,10 @@ class Patterns(Mapping[str, Tensor]):
                 "or pass dict(patterns) to use them all the same"
             )
 
+    def for_model(self, model: nn.Module) -> "Patterns":
+        """The same patterns, tied to the weights of `model`: for those from elsewhere."""
+        return Patterns(self, weights_digest(model, self), self.layers, self.facts)
+
     def warned(self) -> "Patterns":
         """Say once if many units are unhealthy."""
         units = sum(layer.units for layer in self.layers.values())

@@ -7,8 +7,7 @@ from typing import Any
 
 import torch
 from PIL import Image
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from pgig.attribution import attribute_all
@@ -47,15 +46,6 @@ def read_references(folder: Path, preprocess: Preprocess) -> list[Tensor]:
     if not files:
         raise PgigError(f"no images in {folder}")
     return [preprocess.normalise(preprocess.pixels(path))[None] for path in files]
-
-
-def read_patterns(path: Path) -> dict[str, Tensor]:
-    if not path.is_file():
-        raise PgigError(f"no patterns file at {path}")
-    try:
-        return load_file(path)
-    except (SafetensorError, OSError) as error:
-        raise PgigError(f"cannot read patterns from {path}: {error}") from error
 
 
 def read_classes(path: Path) -> list[str]:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import BinaryIO, Literal
 
 import numpy
 import torch
@@ -33,9 +33,9 @@ class Preprocess:
         if self.channels not in ("RGB", "BGR"):
             raise PgigError(f"channels must be RGB or BGR, got {self.channels!r}")
 
-    def pixels(self, path: str | Path) -> Tensor:
-        """The cropped image, [3, size, size] in 0..1, as a person would look at it."""
-        image = _opened(Path(path))
+    def pixels(self, source: str | Path | BinaryIO, name: str | None = None) -> Tensor:
+        """The cropped image, [3, size, size] in 0..1, as a person would look at it; `name` is for errors."""
+        image = _opened(source, name or str(source))
         scale = self.resize / min(image.size)
         width, height = (max(self.size, round(side * scale)) for side in image.size)
         image = image.resize((width, height), Image.Resampling.BILINEAR)
@@ -49,15 +49,20 @@ class Preprocess:
         return (ordered - torch.tensor(self.mean)[:, None, None]) / torch.tensor(self.std)[:, None, None]
 
 
-def _opened(path: Path) -> Image.Image:
-    if not path.is_file():
-        raise PgigError(f"no image at {path}")
+def example(size: int) -> Tensor:
+    """An image of noise, for a look at what a model does with it."""
+    return torch.rand(1, 3, size, size, generator=torch.Generator().manual_seed(0))
+
+
+def _opened(source: str | Path | BinaryIO, name: str) -> Image.Image:
+    if isinstance(source, str | Path) and not Path(source).is_file():
+        raise PgigError(f"no image at {name}")
     try:
-        with Image.open(path) as image:
+        with Image.open(source) as image:
             upright = ImageOps.exif_transpose(image)
             if upright.mode.startswith("I;16"):  # convert() would cut 16 bits off at 255
                 upright = Image.fromarray((numpy.asarray(upright) >> 8).astype(numpy.uint8))
             return upright.convert("RGB")
     except (UnidentifiedImageError, OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         reason = "not an image" if isinstance(error, UnidentifiedImageError) else str(error)
-        raise PgigError(f"cannot read the image {path}: {reason}") from error
+        raise PgigError(f"cannot read the image {name}: {reason}") from error

@@ -14,6 +14,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from pgig.errors import PgigError
+from pgig.vision.published import read_published_weights
 
 _TORCHVISION = "https://download.pytorch.org/models/"
 _DEFAULT_FILES = {  # the eight digits are the beginning of the file's SHA-256
@@ -79,6 +80,8 @@ def _downloaded(url: str) -> Path:
 def _read_file(path: Path) -> dict[str, Tensor]:
     if not path.is_file():
         raise PgigError(f"no weights file at {path}")
+    if path.suffix == ".npz":
+        return read_published_weights(path)
     try:
         if path.suffix == ".safetensors":
             return load_file(path)

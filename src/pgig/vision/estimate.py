@@ -1,0 +1,89 @@
+"""Patterns from a folder of images: checkpointed, resumable."""
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from torch import nn
+
+from pgig.errors import PgigError
+from pgig.estimation import Estimator, Regimes
+from pgig.moments import Moments
+from pgig.patterns import Patterns, weights_digest
+from pgig.vision.folders import ImageFolder
+from pgig.vision.preprocess import Preprocess
+
+CHECKPOINT_SECONDS = 60
+
+
+def estimate_from_folder(
+    model: nn.Module,
+    folder: ImageFolder,
+    preprocess: Preprocess,
+    checkpoint: Path,
+    *,
+    regime: Regimes = "auto",
+    batch_size: int = 8,
+    resume: bool = False,
+    progress: Callable[[int, int], object] = lambda done, total: None,
+) -> tuple[Patterns, dict[str, str]]:
+    """Patterns, and the images that were skipped with the reasons.
+
+    The moments so far go to `checkpoint` every minute and when the pass ends or is interrupted; `resume` goes on from
+    there. What was interrupted and resumed gives the same patterns, to rounding, as what was not.
+    """
+    if batch_size < 1:
+        raise PgigError(f"batch size must be at least 1, got {batch_size}")
+    estimator = Estimator(model, regime, preprocessing=asdict(preprocess))
+    before = _resumed(checkpoint, folder, regime, preprocess, model) if resume else None
+    done: int = before.notes["done"] if before else 0
+    skipped: dict[str, str] = dict(before.notes["skipped"]) if before else {}
+
+    def so_far() -> Moments:
+        notes = {"folder": folder.digest, "regime": regime, "done": done, "skipped": skipped}
+        moments = estimator.moments() if estimator.samples else None
+        parts = [part for part in (before, moments) if part is not None]
+        if not parts:
+            raise PgigError(f"none of the {len(folder.names)} images could be read")
+        return replace(parts[0] if len(parts) == 1 else parts[0] + parts[1], notes=notes)
+
+    saved = time.monotonic()
+    try:
+        for now_done, batch in folder.batches(preprocess, batch_size, done, skipped):
+            estimator.update(batch)
+            done = now_done
+            progress(done, len(folder.names))
+            if time.monotonic() - saved > CHECKPOINT_SECONDS:
+                so_far().save(checkpoint)
+                saved = time.monotonic()
+    except BaseException:
+        if done:
+            so_far().save(checkpoint)
+        raise
+    done = len(folder.names)
+    moments = so_far()
+    moments.save(checkpoint)
+    return moments.patterns(), skipped
+
+
+def _resumed(
+    checkpoint: Path, folder: ImageFolder, regime: Regimes, preprocess: Preprocess, model: nn.Module
+) -> Moments | None:
+    if not checkpoint.exists():
+        return None
+    before = Moments.load(checkpoint)
+    for what, found, expected in (
+        ("images", before.notes.get("folder"), folder.digest),
+        ("regime", before.notes.get("regime"), regime),
+        ("preprocessing", _plain(before.preprocessing), _plain(asdict(preprocess))),
+        ("weights", before.digest, weights_digest(model, list(before.layers))),
+    ):
+        if found != expected:
+            raise PgigError(f"cannot resume from {checkpoint}: it was made with other {what}. Leave out --resume")
+    return before
+
+
+def _plain(values: object) -> str:
+    """Tuples come back from a file as lists."""
+    return repr(values).replace("(", "[").replace(")", "]")

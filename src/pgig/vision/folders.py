@@ -1,0 +1,75 @@
+"""Images in a folder, flat or one level per class, or in a zip or tar file; sorted by name."""
+
+import tarfile
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+from io import BytesIO
+from pathlib import Path, PurePosixPath
+
+import torch
+from PIL import Image
+from torch import Tensor
+
+from pgig.errors import PgigError
+from pgig.vision.preprocess import Preprocess
+
+
+@dataclass(frozen=True)
+class ImageFolder:
+    names: tuple[str, ...]  # relative, sorted
+    read: Callable[[str], bytes]
+
+    @staticmethod
+    def open(path: Path) -> "ImageFolder":
+        if path.is_dir():
+            names = [p.relative_to(path).as_posix() for p in [*path.glob("*"), *path.glob("*/*")] if p.is_file()]
+            return _sorted(names, lambda name: (path / name).read_bytes(), path)
+        if path.is_file() and zipfile.is_zipfile(path):
+            archive = zipfile.ZipFile(path)
+            return _sorted(archive.namelist(), archive.read, path)
+        if path.is_file() and tarfile.is_tarfile(path):
+            tar = tarfile.open(path)  # noqa: SIM115 (it stays open as long as the folder is in use)
+            members = {m.name: m for m in tar.getmembers() if m.isfile()}
+            return _sorted(list(members), lambda name: _bytes(tar, members[name]), path)
+        raise PgigError(f"no images at {path}: expected a folder, a zip or a tar file")
+
+    def first(self, limit: int | None) -> "ImageFolder":
+        return self if limit is None else ImageFolder(self.names[:limit], self.read)
+
+    @property
+    def digest(self) -> str:
+        """Of the names."""
+        return blake2b("\n".join(self.names).encode(), digest_size=8).hexdigest()
+
+    def batches(
+        self, preprocess: Preprocess, size: int, start: int, skipped: dict[str, str]
+    ) -> Iterator[tuple[int, Tensor]]:
+        """From the image number `start` on, pairs of (images read or skipped so far, batch for the model).
+
+        Unreadable images are noted in `skipped` with the reason.
+        """
+        for begin in range(start, len(self.names), size):
+            names = self.names[begin : begin + size]
+            found = []
+            for name in names:
+                try:
+                    found.append(preprocess.normalise(preprocess.pixels(BytesIO(self.read(name)), name)))
+                except (PgigError, OSError, KeyError, zipfile.BadZipFile, tarfile.TarError) as error:
+                    skipped[name] = str(error)
+            if found:
+                yield begin + len(names), torch.stack(found)
+
+
+def _sorted(names: list[str], read: Callable[[str], bytes], path: Path) -> ImageFolder:
+    endings = Image.registered_extensions()
+    images = sorted(n for n in names if PurePosixPath(n).suffix.lower() in endings and "__MACOSX" not in n)
+    if not images:
+        raise PgigError(f"no images in {path} or its folders")
+    return ImageFolder(tuple(images), read)
+
+
+def _bytes(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+    file = tar.extractfile(member)
+    return b"" if file is None else file.read()
