@@ -2,6 +2,7 @@
 
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -214,10 +215,10 @@ def patterns(
         folder = ImageFolder.open(Path(str(images))).first(limit)
         checkpoint = moments or out.with_name(f"{out.stem}.moments.safetensors")
         console.print(f"{len(folder.names)} images of {images}; {preprocess}", highlight=False)
-        with _stoppable(checkpoint), _progress(f"patterns of {model}", "images") as progress:
+        with _stoppable(checkpoint) as stop, _progress(f"patterns of {model}", "images") as progress:
             found, skipped = estimate_from_folder(
                 network, folder, preprocess, checkpoint, regime=_regime(regime), batch_size=batch_size, resume=resume,
-                progress=progress,
+                progress=progress, stop=stop,
             )  # fmt: skip
         for name, reason in skipped.items():
             console.print(f"skipped {name}: {reason}", style="yellow", highlight=False)
@@ -279,22 +280,24 @@ def _patterns(path: Path, force: bool) -> Any:
 
 
 @contextmanager
-def _stoppable(checkpoint: Path) -> Iterator[None]:
-    """A polite kill is like ctrl-C; both say how to go on."""
+def _stoppable(checkpoint: Path) -> Iterator[Callable[[], bool]]:
+    """ctrl-C and a polite kill wait for the batch in work; a second ctrl-C does not."""
+    asked: list[int] = []
 
-    def stop(*_: object) -> None:
-        raise KeyboardInterrupt
+    def ask(number: int, _: object) -> None:
+        asked.append(number)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
-    before = signal.signal(signal.SIGTERM, stop)
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield
+        yield lambda: bool(asked)
     except KeyboardInterrupt:
-        errors.print(
-            f"stopped; what was done is in {checkpoint}: the same command with --resume goes on", highlight=False
-        )
+        line = f"stopped; what was done is in {checkpoint}: the same command with --resume goes on"
+        errors.print(line, highlight=False, soft_wrap=True)
         raise
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _three(text: str, what: str) -> tuple[float, float, float]:
@@ -315,6 +318,10 @@ def _print_predictions(name: str, likeliest: list[tuple[int, float]], names: lis
 
 @contextmanager
 def _progress(what: str, unit: str = "points") -> Iterator[Callable[[int, int], object]]:
+    """A bar on a terminal; elsewhere a line a minute."""
+    if not errors.is_terminal:
+        yield _minutely(what, unit)
+        return
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -325,6 +332,20 @@ def _progress(what: str, unit: str = "points") -> Iterator[Callable[[int, int], 
     with Progress(*columns, console=errors, transient=True) as bar:
         task = bar.add_task(what, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def _minutely(what: str, unit: str) -> Callable[[int, int], object]:
+    begun = said = time.monotonic()
+
+    def say(done: int, total: int) -> None:
+        nonlocal said
+        now = time.monotonic()
+        if now - said >= 60:
+            said = now
+            left = (now - begun) / done * (total - done) / 60
+            errors.print(f"{what}: {done}/{total} {unit}, {left:.0f} minutes left", highlight=False, soft_wrap=True)
+
+    return say
 
 
 class _Speed(ProgressColumn):

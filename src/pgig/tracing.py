@@ -110,7 +110,7 @@ class _TraceMode(TorchFunctionMode):
         if func in IN_PLACE_RELUS or (func in RELUS and (kwargs.get("inplace") or args[1:] == (True,))):
             self._sources.pop(id(args[0]), None)  # its value is behind the ReLU from now on
         result = func(*args, **kwargs)
-        if isinstance(result, Tensor | tuple | list):
+        if next(_tensors(result), None) is not None:
             self._note(func, sources, result, args, kwargs)
         return result
 

@@ -27,11 +27,12 @@ def estimate_from_folder(
     batch_size: int = 8,
     resume: bool = False,
     progress: Callable[[int, int], object] = lambda done, total: None,
+    stop: Callable[[], bool] = lambda: False,
 ) -> tuple[Patterns, dict[str, str]]:
     """Patterns, and the images that were skipped with the reasons.
 
-    The moments so far go to `checkpoint` every minute and when the pass ends or is interrupted; `resume` goes on from
-    there. What was interrupted and resumed gives the same patterns, to rounding, as what was not.
+    The moments so far go to `checkpoint` every minute, at the end, and when `stop`, asked between batches, says so;
+    `resume` goes on from there. What was stopped and resumed gives the same patterns, to rounding, as what was not.
     """
     if batch_size < 1:
         raise PgigError(f"batch size must be at least 1, got {batch_size}")
@@ -49,18 +50,15 @@ def estimate_from_folder(
         return replace(parts[0] if len(parts) == 1 else parts[0] + parts[1], notes=notes)
 
     saved = time.monotonic()
-    try:
-        for now_done, batch in folder.batches(preprocess, batch_size, done, skipped):
-            estimator.update(batch)
-            done = now_done
-            progress(done, len(folder.names))
-            if time.monotonic() - saved > CHECKPOINT_SECONDS:
-                so_far().save(checkpoint)
-                saved = time.monotonic()
-    except BaseException:
-        if done:
+    for now_done, batch in folder.batches(preprocess, batch_size, done, skipped):
+        estimator.update(batch)
+        done = now_done
+        progress(done, len(folder.names))
+        if stop() or time.monotonic() - saved > CHECKPOINT_SECONDS:
             so_far().save(checkpoint)
-        raise
+            saved = time.monotonic()
+        if stop():
+            raise KeyboardInterrupt
     done = len(folder.names)
     moments = so_far()
     moments.save(checkpoint)

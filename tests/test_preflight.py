@@ -1,0 +1,67 @@
+"""The preflight says what happens, and that it does."""
+
+import pytest
+import torch
+from networks import NETWORKS, images, network
+from test_models_zoo import ZOO, made
+from torch import nn
+
+import pgig
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_every_kind_of_model_passes(name):
+    report = pgig.check(made(name), torch.rand(1, 3, 32, 32))
+    assert report.ok, str(report)
+    assert 0 < report.covered <= 1
+    assert str(report).splitlines()[-1].startswith("yes")
+    assert any("pattern, " in row.treatment for row in report.rows)
+
+
+@pytest.mark.parametrize("net", NETWORKS)
+def test_the_small_networks_are_covered_wholly(net):
+    report = pgig.check(network(net), images(1))
+    assert report.ok
+    assert report.unsupported == ()
+    if net != "functional":  # its bias has a name of its own
+        assert report.covered == 1
+
+
+def test_treatments_are_named():
+    rows = {
+        row.layer or row.operation: row.treatment for row in pgig.check(made("resnet18"), torch.rand(1, 3, 64, 64)).rows
+    }
+    assert rows["conv1"] == "pattern, positive regime, norm folded"
+    assert rows["layer1.0.conv2"] == "pattern, linear regime, norm folded"
+    assert rows["fc"] == "pattern, linear regime"
+    assert rows["add"] == "plain gradient"
+    assert rows["max_pool2d"] == "plain gradient"
+    vit = pgig.check(made("vit"), torch.rand(1, 3, 32, 32))
+    assert "encoder.layers.0.self_attn.out_proj" in vit.unsupported
+    assert vit.covered < 0.9
+
+
+def test_a_model_that_is_no_function_of_its_input_fails():
+    class Noisy(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(4, 3)
+
+        def forward(self, x):
+            return self.layer(x) + torch.rand(3)
+
+    report = pgig.check(Noisy().eval(), torch.rand(1, 4))
+    assert not report.ok
+    assert "outputs change under the rules" in report.failures
+    assert str(report).splitlines()[-1].startswith("no")
+    assert not pgig.check(nn.Sequential(nn.Flatten(), nn.ReLU()), torch.rand(1, 4)).ok
+    with pytest.raises(pgig.PgigError, match="training mode"):
+        pgig.check(nn.Sequential(nn.Dropout(), nn.Linear(4, 3)), torch.rand(1, 4))
+
+
+def test_whole_numbers_are_remarked_on():
+    model = nn.Sequential(nn.Embedding(9, 4), nn.Flatten(), nn.Linear(12, 3)).eval()
+    report = pgig.check(model, torch.randint(9, (1, 3)))
+    assert report.ok
+    assert report.unsupported == ("0",)
+    assert "whole numbers" in report.remarks[0]
