@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pgig.moments import Moments
     from pgig.patterns import Patterns
     from pgig.preflight import check
+    from pgig.quality import signal_quality
     from pgig.residual import completeness
 
 __version__ = "0.1.0"
@@ -32,6 +33,7 @@ __all__ = [
     "estimate_patterns",
     "heatmap",
     "show",
+    "signal_quality",
 ]
 
 # Loaded at first use (PEP 562), so that `import pgig` is quick and its parts load without each other's dependencies.
@@ -50,6 +52,7 @@ _HOMES = {
     "estimate_patterns": "estimation",
     "heatmap": "heatmaps",
     "show": "figures",
+    "signal_quality": "quality",
 }
 _SUBMODULES = {"captum", "vision"}
 

@@ -100,6 +100,27 @@ class Convolution:
         y_all = _channel_totals(y) if mask is not None else y_active
         return Sums(samples, y_all + samples * d, active, y_active + active * d, m, ym + d[:, None] * m)
 
+    def windows(self, x: Tensor, shape: torch.Size, units: Tensor, most: int, generator: torch.Generator) -> Tensor:
+        """At most `most` random windows of x, as each of `units` sees them: [n, units, fan_in].
+
+        By a convolution whose kernels are one at one place each: it gives the window's value at that place.
+        """
+        kernel, channels = shape[2:], x.shape[1] // self.groups
+        fan_in = channels * int(torch.Size(kernel).numel())
+        each = torch.eye(fan_in, dtype=x.dtype).reshape(fan_in, channels, *kernel)
+        per_group = (shape[1] * self.groups if self.transposed else shape[0]) // self.groups
+        found: dict[int, Tensor] = {}
+        some = torch.randperm(len(x), generator=generator)[: max(1, -(-most // 50))]
+        for group in sorted({int(unit) // per_group for unit in units}):
+            part = x[some, group * channels : (group + 1) * channels]
+            weight = each.transpose(0, 1) if self.transposed else each
+            settings = self.stride, self.padding, self.dilation, self.transposed, self.output_padding, 1
+            seen = torch.ops.aten.convolution(part, weight.contiguous(), None, *settings)
+            found[group] = torch.as_tensor(seen).flatten(2).transpose(1, 2)  # [images, places, fan_in]
+        places = next(iter(found.values())).shape[1]
+        pick = torch.randperm(len(some) * places, generator=generator)[:most]
+        return torch.stack([found[int(unit) // per_group].flatten(0, 1)[pick] for unit in units], 1)
+
     def _stacked(self, y: Tensor, mask: Tensor | None) -> Tensor:
         """Per group, y under the mask and then the mask; the same ones for all units where there is no mask."""
         by_group = torch.unflatten(y, 1, (self.groups, -1))

@@ -64,8 +64,9 @@ class Patterns(Mapping[str, Tensor]):
     def __repr__(self) -> str:
         return f"Patterns of {len(self)} layers, from {self.facts.get('samples', 'unknown')} samples"
 
-    def health(self) -> "Health":
-        return Health(self.layers, self.facts)
+    def health(self, quality: Mapping[str, Any] | None = None) -> "Health":
+        """A table per layer; with `quality`, what `pgig.signal_quality` says on held-out data, three columns more."""
+        return Health(self.layers, self.facts, quality or {})
 
     def check(self, model: nn.Module) -> None:
         """Refuse a model with other weights than those the patterns were estimated for."""
@@ -123,13 +124,15 @@ class Health:
 
     layers: Mapping[str, LayerHealth]
     facts: Mapping[str, Any]
+    quality: Mapping[str, Any]
 
     def __str__(self) -> str:
         head = ["layer", "regime", "units", "active", "dead", "weak", "negative", "max |p|", "max |w.p-1|", "samples"]
+        head += ["rho(w)", "rho(p)", "rho(random)"] if self.quality else []
         rows = [
             [
                 name, r.regime, f"{r.units}", f"{r.active_share:.0%}", f"{r.dead}", f"{r.weak}", f"{r.negative}",
-                f"{r.largest:.3g}", f"{r.error:.1e}", f"{r.samples}",
+                f"{r.largest:.3g}", f"{r.error:.1e}", f"{r.samples}", *self._rho(name),
             ]
             for name, r in self.layers.items()
         ]  # fmt: skip
@@ -142,6 +145,12 @@ class Health:
         ]
         unsupported = self.facts.get("unsupported")
         return "\n".join(lines + ([f"without a pattern: {', '.join(unsupported)}"] if unsupported else []))
+
+    def _rho(self, name: str) -> list[str]:
+        if not self.quality:
+            return []
+        found = self.quality.get(name)
+        return [f"{rho:.2f}" for rho in (found.weight, found.pattern, found.random)] if found else ["", "", ""]
 
 
 def weights_digest(model: nn.Module, names: Mapping[str, Any] | list[str]) -> str:
