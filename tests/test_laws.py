@@ -1,5 +1,6 @@
 """Laws of the methods, most of them over the whole table."""
 
+import numpy
 import pytest
 import torch
 from networks import NETWORKS, images, network, patterns_of_ones, random_patterns
@@ -84,6 +85,9 @@ def test_half_precision_works(name, dtype):
     attribution = pgig.attribute(name, model, x, 1, **everything(model, x))
     assert attribution.dtype == dtype
     assert attribution.shape == x.shape
+    wide, wide_x = network("chain"), images()
+    precise = pgig.attribute(name, wide, wide_x, 1, **everything(wide, wide_x))
+    assert (attribution - precise).norm() < 0.3 * precise.norm()
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -310,3 +314,56 @@ def test_progress_counts_points():
     )
     assert seen[-1] == (52, 52)
     assert seen == sorted(seen)
+
+
+def test_draws_depend_on_values_not_on_how_they_print():
+    model, x = network("chain"), images(2)
+    usual = pgig.attribute("vargrad", model, x, 1, seed=1, variance=1.0, samples=3, ids=["a", 5])
+    other = pgig.attribute(
+        "vargrad",
+        model,
+        x,
+        1,
+        seed=numpy.int64(1),
+        variance=1,
+        samples=numpy.int64(3),
+        ids=[numpy.str_("a"), numpy.int64(5)],
+    )
+    assert torch.equal(usual, other)
+    smooth, taylor = (pgig.attribute(name, model, x, 1, seed=1) for name in ("smoothgrad", "random"))
+    assert not torch.equal(smooth, taylor)
+
+
+def test_random_is_uniform_around_zero():
+    a = pgig.attribute("random", lambda x: x, torch.zeros(1, 20_000), 0)
+    assert -1 <= a.min() < -0.99
+    assert 0.99 < a.max() <= 1
+    assert abs(float(a.mean())) < 0.02
+    assert float(a.var()) == pytest.approx(1 / 3, rel=0.05)
+
+
+def test_members_of_one_number_each():
+    def model(x, y):
+        return torch.stack([x * y, x + y], 1)
+
+    x, y = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0])
+    a = pgig.attribute("integrated_gradients", model, (x, y), 0, score="logit", quadrature="midpoint")
+    torch.testing.assert_close(a, (x * y / 2, x * y / 2))
+    torch.testing.assert_close(pgig.completeness(a, model, (x, y), 0, score="logit"), torch.zeros(2))
+    alone = pgig.attribute("gradient", lambda x: 3 * x, x, 0, score="logit")
+    assert alone.tolist() == [3, 3]
+
+
+def test_a_sure_prediction_keeps_its_gradient_in_float32():
+    """Logits so far apart that float32 calls the probability 1."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 20), nn.ReLU(), nn.Linear(20, 4)).eval()
+    x = torch.randn(3, 6)
+    with torch.no_grad():
+        model[2].bias[1] += 22
+    assert (model(x).softmax(1)[:, 1] == 1).all()
+    single = pgig.attribute_all(["gradient", "guided_backprop"], model, x, 1)
+    double = pgig.attribute_all(["gradient", "guided_backprop"], model.double(), x.double(), 1)
+    for name, precise in double.items():
+        assert precise.abs().max() > 0
+        torch.testing.assert_close(single[name].double(), precise, rtol=1e-3, atol=1e-4 * float(precise.abs().max()))

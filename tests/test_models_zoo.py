@@ -93,6 +93,7 @@ def made(name: str) -> nn.Module:
 
 
 @pytest.mark.filterwarnings("ignore:.*unreliable:pgig.PgigWarning")  # a few random images are few samples
+@pytest.mark.filterwarnings("ignore:the pattern rule left these alone.*multi_head:pgig.PgigWarning")
 @pytest.mark.parametrize("name", ZOO)
 def test_patterns_for_any_model(name):
     model = made(name)

@@ -9,6 +9,7 @@ from torch import nn
 import pgig
 
 
+@pytest.mark.filterwarnings("ignore:the pattern rule left these alone.*multi_head:pgig.PgigWarning")
 @pytest.mark.parametrize("name", ZOO)
 def test_every_kind_of_model_passes(name):
     report = pgig.check(made(name), torch.rand(1, 3, 32, 32))
@@ -27,6 +28,7 @@ def test_the_small_networks_are_covered_wholly(net):
         assert report.covered == 1
 
 
+@pytest.mark.filterwarnings("ignore:the pattern rule left these alone.*multi_head:pgig.PgigWarning")
 def test_treatments_are_named():
     rows = {
         row.layer or row.operation: row.treatment for row in pgig.check(made("resnet18"), torch.rand(1, 3, 64, 64)).rows

@@ -56,7 +56,10 @@ def test_rules_change_no_value(net, dtype):
 def test_channels_last_changes_no_gradient():
     for net in NETWORKS:
         model, x = network(net, torch.float32), images(dtype=torch.float32)
-        a = pgig.attribute_all(["gradient", "pattern_attribution"], model, x, 1, patterns=random_patterns(model))
+        patterns = random_patterns(model)
+        a = pgig.attribute_all(["gradient", "pattern_attribution"], model, x, 1, patterns=patterns)
+        slow = naive_gradient(net, model, x, 1, "pattern", patterns, "score")
+        torch.testing.assert_close(a["pattern_attribution"], slow, rtol=1e-3, atol=1e-4 * float(slow.abs().max()))
         inside = x.clone().requires_grad_()
         (native,) = torch.autograd.grad(model(inside).softmax(1)[:, 1].sum(), inside)
         torch.testing.assert_close(a["gradient"], native, rtol=1e-4, atol=1e-6)
@@ -194,8 +197,183 @@ def test_layers_inside_attention_stay_plain_and_the_rest_obeys():
     def score(y: Tensor) -> Tensor:
         return y[:, 0, 0]
 
-    a = pgig.attribute_all(["gradient", "pattern_attribution"], model, x, patterns=patterns, score=score, start="one")
+    with pytest.warns(
+        pgig.PgigWarning, match="left these alone, their gradient is plain: multi_head_attention_forward"
+    ):
+        a = pgig.attribute_all(
+            ["gradient", "pattern_attribution"], model, x, patterns=patterns, score=score, start="one"
+        )
     torch.testing.assert_close(a["gradient"], a["pattern_attribution"], **EXACT)
     hidden = {**patterns, "self_attn.out_proj": torch.ones(8, 8)}
     with pytest.raises(pgig.PgigError, match=r"self_attn\.out_proj.*hides it"):
         pgig.attribute("pattern_attribution", model, x, patterns=hidden, score=score)
+
+
+class OwnForward(nn.Module):
+    """A module of given parameters and a forward of the test's own."""
+
+    def __init__(self, forward, **parameters) -> None:
+        super().__init__()
+        self._own = forward
+        for name, value in parameters.items():
+            setattr(self, name, nn.Parameter(value))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self._own(self, x)
+
+
+def numbers(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def autograd(model: nn.Module, x: Tensor) -> Tensor:
+    inside = x.clone().requires_grad_()
+    return torch.autograd.grad(model(inside)[:, 1].sum(), inside)[0]
+
+
+SPELLINGS = {
+    "addmm, what is added depends on x": lambda m, x: torch.addmm(x, x, m.w, beta=2, alpha=3),
+    "addmm with alpha": lambda m, x: torch.addmm(m.b, x, m.w.t(), beta=0.5, alpha=3),
+    "linear with a bias that depends on x": lambda m, x: torch.nn.functional.linear(x, m.w, x.mean(0)),
+    "weight on the left": lambda m, x: (m.w @ x.mT).mT,
+    "keywords": lambda m, x: torch.matmul(x, other=m.w) + torch.mm(x, mat2=m.w),
+    "a vector": lambda m, x: torch.stack([x @ m.b, torch.mv(x, m.b), x @ m.b], 1),
+    "a slice": lambda m, x: torch.cat([x @ m.w[:, :2], x @ m.w[:, 2:]], 1),
+}
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_products_in_every_spelling(spelling):
+    model = OwnForward(SPELLINGS[spelling], w=numbers(4, 4), b=numbers(4, seed=1)).eval()
+    x = numbers(3, 4, seed=2)
+    used = {"a vector": ["b"]}.get(spelling, ["w"])
+    options = {"score": "logit", "start": "one"}
+    ones = {name: torch.ones_like(getattr(model, name)) for name in used}
+    found = pgig.attribute_all(["gradient", "pattern_attribution"], model, x, 1, patterns=ones, **options)
+    torch.testing.assert_close(found["gradient"], autograd(model, x), **EXACT)
+    torch.testing.assert_close(found["pattern_attribution"], autograd(model, x), **EXACT)
+    p = {name: numbers(*getattr(model, name).shape, seed=5) for name in used}
+    scaled = OwnForward(SPELLINGS[spelling], w=model.w * p.get("w", 1), b=model.b * p.get("b", 1)).eval()
+    found = pgig.attribute("pattern_attribution", model, x, 1, patterns=p, **options)
+    torch.testing.assert_close(found, autograd(scaled, x), **EXACT)
+
+
+def test_a_convolution_with_a_bias_that_depends_on_x():
+    def forward(m, x):
+        return torch.conv2d(x, m.w, x.mean((0, 2, 3)).repeat(2)).mean((2, 3))
+
+    model, x = OwnForward(forward, w=numbers(6, 3, 3, 3)).eval(), images()
+    ones = {"w": torch.ones_like(model.w)}
+    found = pgig.attribute("pattern_attribution", model, x, 1, patterns=ones, score="logit", start="one", batch_size=3)
+    torch.testing.assert_close(found, autograd(model, x), **EXACT)
+
+
+def test_layers_that_are_not_on_the_way_do_not_count():
+    def adapted(m, x):
+        return torch.nn.functional.linear(x, m.w + m.b @ m.a)
+
+    model = OwnForward(adapted, w=numbers(4, 4), a=numbers(2, 4), b=numbers(4, 2)).eval()
+    with pytest.raises(pgig.PgigError, match="found no layer to act on"):
+        pgig.attribute("pattern_attribution", model, numbers(3, 4), 1, patterns={"a": torch.ones(2, 4)})
+
+    def two_inputs(m, x):
+        return x @ m.w + (torch.ones(1, 4).double() @ m.a)
+
+    model = OwnForward(two_inputs, w=numbers(4, 4), a=numbers(4, 4)).eval()
+    both = {"w": torch.ones(4, 4), "a": torch.ones(4, 4)}
+    found = pgig.attribute("pattern_attribution", model, numbers(3, 4), 1, patterns=both, score="logit", start="one")
+    torch.testing.assert_close(found, autograd(model, numbers(3, 4)), **EXACT)
+
+
+def test_products_that_no_rule_can_read_are_named():
+    def forward(m, x):
+        y = torch.einsum("ni,io->no", x @ m.w, m.a)
+        return torch.nn.functional.linear(y, m.w * 2)
+
+    model = OwnForward(forward, w=numbers(4, 4), a=numbers(4, 4)).eval()
+    with pytest.warns(pgig.PgigWarning, match="einsum, linear with a computed weight"):
+        pgig.attribute("pattern_attribution", model, numbers(3, 4), 1, patterns={"w": torch.ones(4, 4)})
+
+
+def test_compiled_parts_obey_too():
+    torch.manual_seed(0)
+    inner = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 3), nn.ReLU()).double()
+    plain_model = nn.Sequential(inner, nn.Linear(3, 3).double()).eval()
+    x = numbers(5, 4)
+    p = random_patterns(plain_model)
+    expected = pgig.attribute_all(["guided_backprop", "pattern_attribution"], plain_model, x, 1, patterns=p)
+    compiled = nn.Sequential(torch.compile(inner, backend="eager"), plain_model[1]).eval()
+    renamed = {name.replace("0.", "0._orig_mod.", 1) if name != "1" else name: value for name, value in p.items()}
+    found = pgig.attribute_all(["guided_backprop", "pattern_attribution"], compiled, x, 1, patterns=renamed)
+    for name, attribution in expected.items():
+        torch.testing.assert_close(found[name], attribution, **EXACT)
+
+
+def test_models_that_write_through_views_are_not_broken_by_channels_last():
+    class Writes(nn.Module):
+        def __init__(self, write) -> None:
+            super().__init__()
+            self.conv, self.fc = nn.Conv2d(3, 6, 3), nn.Linear(6 * 36, 5)
+            self.write = write
+
+        def forward(self, x: Tensor) -> Tensor:
+            h = self.conv(x)
+            self.write(h)
+            return self.fc(h.reshape(len(h), -1))
+
+    writes = [
+        lambda h: h.view(-1).mul_(3),
+        lambda h: h.flatten(1)[:, :30].zero_(),
+        lambda h: h.reshape(len(h), -1).mul_(2),
+    ]
+    for write in writes:
+        torch.manual_seed(0)
+        model, x = Writes(write).eval(), images(dtype=torch.float32)
+        found = pgig.attribute("gradient", model, x, 1, score="logit")
+        torch.testing.assert_close(found, autograd(model, x), rtol=1e-4, atol=1e-5)
+
+
+def test_two_rules_of_one_name_do_not_mix():
+    model, x = network("chain"), images()
+    twice, thrice = (
+        pgig.Method(pgig.METHODS["pattern_attribution"].points, rules.Rule("mine", weight=weight))
+        for weight in (lambda w, p: 2 * w, lambda w, p: 3 * w)
+    )
+    both = pgig.attribute_all({"a": twice, "b": thrice}, model, x, 1, patterns=patterns_of_ones(model))
+    torch.testing.assert_close(both["b"], both["a"] * (3 / 2) ** 3, **EXACT)
+
+
+def test_an_in_place_relu_stays_in_place():
+    """What else points at the same memory must see the change."""
+
+    def forward(m, x):
+        h = x @ m.w
+        kept = h[:, :2]
+        h.relu_()
+        return torch.cat([kept, h], 1)
+
+    model, x = OwnForward(forward, w=numbers(4, 4)).eval(), numbers(3, 4, seed=3)
+    options = {"patterns": {"w": torch.ones(4, 4)}, "score": "logit", "start": "one"}
+    found = pgig.attribute_all(["gradient", "guided_backprop", "pattern_attribution"], model, x, 1, **options)
+    torch.testing.assert_close(found["gradient"], autograd(model, x), **EXACT)
+    torch.testing.assert_close(found["pattern_attribution"], autograd(model, x), **EXACT)
+
+
+def test_clamps_are_named_and_randomness_is_refused():
+    clamped = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4)).eval()
+    model = OwnForward(lambda m, x: clamped(x).clamp(min=0))
+    with pytest.warns(pgig.PgigWarning, match="clamp"):
+        pgig.attribute("guided_backprop", model, torch.randn(2, 4), 1)
+
+    def attention(x):
+        return torch.nn.functional.scaled_dot_product_attention(x[None], x[None], x[None], dropout_p=0.5)[0]
+
+    for random in (
+        attention,
+        lambda x: torch.nn.functional.rrelu(x, training=True),
+        lambda x: torch.dropout(x, 0.5, True),
+    ):
+        with pytest.raises(pgig.PgigError, match="dropout is on"):
+            pgig.attribute("gradient", random, torch.randn(2, 4), 1)
+    off = pgig.attribute("gradient", lambda x: torch.dropout(x, p=0.5, train=False), torch.ones(2, 4), 1, score="logit")
+    assert off.sum() == 2

@@ -169,6 +169,21 @@ def test_sixteen_bits_keep_their_range(tmp_path):
     assert abs(float(pixels.mean()) - 0.5) < 0.02
 
 
+def test_wide_values_and_long_strips(tmp_path):
+    fractions = numpy.linspace(0, 1, 64 * 64, dtype=numpy.float32).reshape(64, 64)
+    Image.fromarray(fractions).save(tmp_path / "fractions.tif")
+    Image.fromarray((fractions * 65535).astype(numpy.int32)).save(tmp_path / "deep.tif")
+    for name in ("fractions.tif", "deep.tif"):
+        assert abs(float(Preprocess(64, 64).pixels(tmp_path / name).mean()) - 0.5) < 0.02
+    Image.fromarray(fractions * 1e9).save(tmp_path / "huge.tif")
+    with pytest.raises(pgig.PgigError, match="its values are not"):
+        Preprocess().pixels(tmp_path / "huge.tif")
+    Image.new("RGB", (2, 60_000), (255, 0, 0)).save(tmp_path / "strip.png")
+    pixels = Preprocess().pixels(tmp_path / "strip.png")
+    assert pixels[0].min() == 1
+    assert pixels[1].max() == 0
+
+
 def test_a_camera_held_sideways_is_set_upright(tmp_path):
     image = Image.new("RGB", (40, 20))
     image.paste((255, 0, 0), (0, 0, 20, 20))

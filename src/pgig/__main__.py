@@ -6,9 +6,13 @@ import sys
 def main() -> None:
     try:
         from pgig.cli import run
+
+        run()
     except ModuleNotFoundError as error:
-        sys.exit(f"pgig: the command needs {error.name}: pip install 'pgig[cli]'")
-    run()
+        print(f"pgig: the command needs {error.name}: pip install 'pgig[cli]'", file=sys.stderr)  # noqa: T201
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)
 
 
 if __name__ == "__main__":

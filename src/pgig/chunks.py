@@ -1,6 +1,6 @@
 """How many points go through the model at once, so that memory stays bounded whatever their number."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -12,7 +12,8 @@ from pgig.errors import PgigError
 # What autograd may keep for one chunk on a CPU. Large enough to share the reading of the weights between points, small
 # enough that fresh memory does not cost more than that: for VGG-16 at 224 x 224, chunks of three, the fastest there.
 CPU_BYTES = 256 * 2**20
-MOST_POINTS = 1024
+# More points than the paper's paths have would only take more memory; where points are tiny, more take less time.
+MOST_POINTS, MOST_TINY_POINTS, TINY_BYTES = 25, 1024, 8 * 2**20
 
 
 class ChunkSize:
@@ -43,8 +44,8 @@ class ChunkSize:
         self._most = max(1, failed // 2)
 
     @contextmanager
-    def measured(self, points: int, model: object) -> Iterator[None]:
-        """Settle the size, if it is still unknown, by what a forward pass over `points` points keeps."""
+    def measured(self, inputs: Sequence[Tensor], model: object) -> Iterator[None]:
+        """Settle the size, if it is still unknown, by what a forward pass over `inputs` keeps."""
         if self.is_known:
             yield
             return
@@ -61,8 +62,11 @@ class ChunkSize:
 
         with saved_tensors_hooks(note, lambda tensor: tensor):
             yield
-        each = max(1, sum(kept.values()) // points)
-        self._most = max(1, min(MOST_POINTS, self._budget() // each))
+        # beside what autograd keeps: the places, the leaf, its copy, the gradient, and terms
+        own = 6 * sum(x.nbytes for x in inputs)
+        each = (sum(kept.values()) + own) // len(inputs[0])
+        tiny = min(MOST_TINY_POINTS, TINY_BYTES // each)
+        self._most = max(1, tiny, min(MOST_POINTS, self._budget() // each))
 
     def _budget(self) -> int:
         if self._device.type == "cuda":

@@ -3,6 +3,7 @@
 import signal
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
+from safetensors import SafetensorError
 
 from pgig import __version__
 from pgig.errors import PgigError
@@ -24,6 +26,7 @@ from pgig.vision.estimate import estimate_from_folder
 from pgig.vision.explain import (
     chosen_methods,
     explain_picture,
+    has_relu,
     predictions,
     read_classes,
     read_pictures,
@@ -40,12 +43,15 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     help="Explain neural networks with Pattern-Guided Integrated Gradients and its peers.",
 )
-console = Console()
-errors = Console(stderr=True)
+# names of classes and files are not markup
+console = Console(markup=False)
+errors = Console(stderr=True, markup=False)
 
 
 def run() -> None:
     """Every error that a user can mend is one line on standard error, and exit code 2."""
+    warnings.showwarning = lambda message, *_: print("pgig:", message, file=sys.stderr)  # noqa: T201
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that half-written files are removed
     try:
         app()
     except PgigError as error:
@@ -53,6 +59,8 @@ def run() -> None:
     except OSError as error:
         where = f" ({error.filename})" if error.filename else ""
         sys.exit(_refused(f"{error.strerror or error}{where}"))
+    except SafetensorError as error:  # a full disk, as its writer says it
+        sys.exit(_refused(str(error)))
     except KeyboardInterrupt:
         sys.exit(130)
 
@@ -155,17 +163,27 @@ def explain(
     options |= {"score": score, "seed": seed, "batch_size": batch_size}
     options["patterns"] = _patterns(patterns, force) if patterns else None
     network = load_model(model, weights)
+    likeliest = [predictions(network, picture) for picture in pictures]
+    if methods == "all" and not has_relu(network, pictures[0]):
+        chosen.remove("guided_backprop")
+        left_out.append("left out: guided_backprop (the model has no ReLU)")
     for line in left_out:
         console.print(line, style="yellow")
+    out.mkdir(parents=True, exist_ok=True)
     for number, picture in enumerate(pictures):
-        _print_predictions(picture.name, predictions(network, picture), names)
+        _print_predictions(picture.name, likeliest[number], names)
         others = [other.x for other in pictures[:number] + pictures[number + 1 :]]
         with _progress(f"{picture.name}: {len(chosen)} methods") as progress:
-            explain_picture(
+            found = explain_picture(
                 network, picture, chosen, target, out, drawn_from if drawn_from is not None else others,
                 save_arrays=save_arrays, progress=progress, **options,
             )  # fmt: skip
-        console.print(f"wrote {out / picture.name}/sheet.png and {len(chosen)} heat maps", highlight=False)
+        for name, attribution in found.items():
+            if not attribution.any():
+                errors.print(f"{name} is zero everywhere: its heat map is blank", highlight=False)
+        console.print(
+            f"wrote {out / picture.name}/sheet.png and the heat maps beside it", highlight=False, soft_wrap=True
+        )
 
 
 @app.command()
@@ -228,7 +246,7 @@ def patterns(
     if imported is None and moments is None:
         checkpoint.unlink(missing_ok=True)
     print(found.health())  # noqa: T201 (a wide table: no wrapping)
-    console.print(f"wrote {out}", highlight=False)
+    console.print(f"wrote {out}", highlight=False, soft_wrap=True)
 
 
 @app.command()

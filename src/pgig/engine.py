@@ -1,23 +1,26 @@
 """The engine: takes gradients at points, chunk by chunk, and sums up the terms of every method."""
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
+from itertools import zip_longest
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
 from torch.nn.utils import parametrize
 
+from pgig.calls import tensors_in
 from pgig.chunks import ChunkSize, is_out_of_memory
 from pgig.errors import PgigError
 from pgig.inputs import Baseline, Inputs, PerInput, Tensors, checked_ids
 from pgig.layers import Layers
 from pgig.methods import Method, Start
 from pgig.mode import RuleMode
-from pgig.models import check_model, runs_channels_last, without_compilation
+from pgig.models import check_model, runs_channels_last, uncompiled, without_compilation
 from pgig.points import Here, Points, Slice
 from pgig.randomness import draws
-from pgig.rules import Rule
+from pgig.rules import Rule, plain
 from pgig.scores import Explained, Score, Target
 from pgig.summaries import State
 
@@ -65,7 +68,8 @@ class Engine:
     @contextmanager
     def open(self) -> Iterator[None]:
         """Owns all that a run changes: grad mode and the rule mode, both gone at the end whatever happens."""
-        with torch.inference_mode(False), torch.enable_grad(), parametrize.cached():
+        with torch.inference_mode(False), torch.enable_grad(), parametrize.cached(), uncompiled():
+            self._channels_last = self._channels_last and self._is_same_in_channels_last()
             layers = Layers(self._model, self._patterns, self._channels_last)
             try:
                 with RuleMode(layers, self._rules, self._channels_last) as self._mode:
@@ -73,9 +77,35 @@ class Engine:
             finally:
                 layers.close()
 
+    def _is_same_in_channels_last(self) -> bool:
+        """Some models count on the contiguous layout, as by writing through a view. Asked once per model and shape."""
+        key = tuple(self._inputs.shapes)
+        answers = _SAME_IN_CHANNELS_LAST.setdefault(self._model, {})
+        if key not in answers:
+            one = self._inputs.members
+            args, kwargs = self._extra.rows(torch.zeros(1, dtype=torch.long))
+            outputs = []
+            for channels_last in (False, True):
+                mode = RuleMode(Layers(self._model, None, channels_last), [plain], channels_last)
+                try:
+                    with torch.no_grad(), mode:
+                        outputs.append(
+                            self._model(*self._formatted([x[:1].clone() for x in one], channels_last), *args, **kwargs)
+                        )
+                except RuntimeError:
+                    if not channels_last:
+                        raise
+                    outputs.append(())
+            answers[key] = _agree(*outputs)
+        return answers[key]
+
     def run(
         self, groups: Mapping[Points, Mapping[str, Method]], progress: Callable[[int, int], object]
     ) -> dict[str, Tensors]:
+        for points, methods in groups.items():
+            if points.needs_references and not self._inputs.has_references:
+                names = ", ".join(methods)
+                raise PgigError(f"{names} need references: pass references=, a tensor of inputs to draw from")
         results: dict[str, Tensors] = {}
         total = sum(points.count for points in groups) * self._inputs.count
         done = 0
@@ -105,6 +135,8 @@ class Engine:
                     raise
                 self._size.halve(stop - position)
                 continue
+            if position == 0:
+                self._mode.check_any({rule for rule, _ in passes})
             _add_terms(states, methods, pieces, slices, gradients)
             position = stop
             progress(position)
@@ -127,7 +159,7 @@ class Engine:
         rows = [row for row, first, last in pieces for _ in range(first, last)]
         leaves = [leaf.requires_grad_() for leaf in self._leaves(slices)]
         with (
-            self._size.measured(len(rows), self._model),
+            self._size.measured(leaves, self._model),
             torch.set_grad_enabled(bool(passes) or not self._size.is_known),
         ):
             # the model gets copies: it may work in place, and a leaf may not be written to
@@ -143,7 +175,10 @@ class Engine:
     def _leaves(self, slices: list[Slice]) -> list[Tensor]:
         at = torch.cat([piece.at for piece in slices])
         parts = [part.detach() for part in self._inputs.for_model(at)]
-        if not self._channels_last:
+        return self._formatted(parts, self._channels_last)
+
+    def _formatted(self, parts: list[Tensor], channels_last: bool) -> list[Tensor]:
+        if not channels_last:
             return parts
         return [p.contiguous(memory_format=torch.channels_last) if p.dim() == 4 else p for p in parts]
 
@@ -156,6 +191,21 @@ class Engine:
         if not attribution.isfinite().all():
             raise PgigError(f"{name} came out NaN or infinite: a gradient overflows, or is not defined at a point")
         return self._inputs.like_inputs(attribution)
+
+
+# Do a model's outputs stay the same in channels_last? By model and shape of its inputs.
+_SAME_IN_CHANNELS_LAST: MutableMapping[Callable[..., Any], dict[Hashable, bool]] = WeakKeyDictionary()
+
+
+def _agree(one: Any, other: Any) -> bool:
+    pairs = list(zip_longest(tensors_in(one), tensors_in(other)))
+    return all(
+        a is not None
+        and b is not None
+        and a.shape == b.shape
+        and float((a - b).abs().max()) <= 1e-3 * float(a.abs().max())
+        for a, b in pairs
+    )
 
 
 def _add_terms(

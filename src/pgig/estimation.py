@@ -188,19 +188,16 @@ class _MomentsMode(TorchFunctionMode):
             self._count(name, call.geometry.sums(call.x, y, mask, call.used.shape))
             return
         self._rows.setdefault(name, []).append((call.geometry, call.x.clone(), y.clone(), mask))
-        if sum(len(y.flatten(0, -2)) for _, _, y, _ in self._rows[name]) >= _ROWS:
+        if sum(len(g.output_rows(y)) for g, _, y, _ in self._rows[name]) >= _ROWS:
             self._flush(name)
 
     def _flush(self, name: str) -> None:
         for geometry in {g for g, *_ in self._rows[name]}:
             waiting = [row[1:] for row in self._rows[name] if row[0] == geometry]
-            x, y, mask = (
-                None if part[0] is None else torch.cat([geometry.rows(p) for p in part])
-                for part in zip(*waiting, strict=True)
-            )
-            assert x is not None
-            assert y is not None
-            self._count(name, Product("linear").sums(x, y, mask, x.shape))
+            x = torch.cat([geometry.rows(x) for x, _, _ in waiting])
+            y = torch.cat([geometry.output_rows(y) for _, y, _ in waiting])
+            masks = [geometry.output_rows(mask) for _, _, mask in waiting if mask is not None]
+            self._count(name, Product("linear").sums(x, y, torch.cat(masks) if masks else None, x.shape))
         self._rows[name] = []
 
     def _count(self, name: str, sums: Sums) -> None:

@@ -33,6 +33,8 @@ def show(
     path: where to write the figure, its format by the ending.
     """
     cells = _cells(attributions, image, titles, overlay)
+    if not cells or columns < 1:
+        raise PgigError("nothing to show: give at least one attribution or image, and at least one column")
     columns = min(columns, len(cells))
     rows = -(-len(cells) // columns)
     figure_ax = _new_axis(columns, rows) if ax is None else ax

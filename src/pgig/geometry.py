@@ -185,7 +185,9 @@ class Convolution:
 
 @dataclass(frozen=True)
 class Product:
-    """A matrix product with the weight on the right (`x @ w`), on the left (`w @ x`) or transposed (`linear`)."""
+    """A matrix product with the weight on the right (`x @ w`), on the left (`w @ x`), transposed (`linear`), or with a
+    weight that is a vector (`x @ w`, one unit).
+    """
 
     side: str
     factor: float = 1
@@ -196,22 +198,24 @@ class Product:
                 return arriving @ weight
             case "right":
                 result = arriving @ weight.mT
+            case "vector":
+                result = arriving[..., None] * weight
             case _:
                 result = weight.mT @ arriving
         return result if self.factor == 1 else self.factor * result
 
     def canonical(self, weight: Tensor) -> Tensor:
-        return weight.mT if self.side == "right" else weight
+        return weight.mT if self.side == "right" else weight[None] if self.side == "vector" else weight
 
     def from_canonical(self, rows: Tensor, shape: torch.Size) -> Tensor:
-        return rows.mT if self.side == "right" else rows
+        return rows.mT if self.side == "right" else rows[0] if self.side == "vector" else rows
 
     def per_unit(self, values: Tensor, output: Tensor) -> Tensor:
         return values[:, None] if self.side == "left" else values
 
     def sums(self, x: Tensor, y: Tensor, mask: Tensor | None, shape: torch.Size) -> Sums:
-        x, y = self.rows(x), self.rows(y)
-        mask = None if mask is None else self.rows(mask).to(y)
+        x, y = self.rows(x), self.output_rows(y)
+        mask = None if mask is None else self.output_rows(mask).to(y)
         shift_x, shift_y = x.mean(0), y.mean(0)
         x, y = x - shift_x, y - shift_y
         masked = y if mask is None else y * mask
@@ -227,8 +231,12 @@ class Product:
         return Sums(samples, y_all + samples * d, active, y_active + active * d, x_active, xy)
 
     def rows(self, values: Tensor) -> Tensor:
-        """Inputs or outputs as [samples, features]."""
+        """Inputs as [samples, features]."""
         return (values.mT if self.side == "left" else values).flatten(0, -2)
+
+    def output_rows(self, values: Tensor) -> Tensor:
+        """Outputs as [samples, units]."""
+        return values.reshape(-1, 1) if self.side == "vector" else self.rows(values)
 
 
 def _channel_totals(y: Tensor) -> Tensor:  # [channels]

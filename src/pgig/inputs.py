@@ -35,6 +35,10 @@ class Inputs:
         self._baselines = self._matching_baselines(baseline)
         self._references = None if references is None else self._matching_references(references)
 
+    @property
+    def has_references(self) -> bool:
+        return self._references is not None
+
     def example(self, index: int) -> Example:
         x, baseline = (self._join([m[index : index + 1] for m in part])[0] for part in (self._members, self._baselines))
         return Example(x, baseline, self._references)
@@ -65,7 +69,7 @@ class Inputs:
         return self._members
 
     def _join(self, parts: list[Tensor]) -> Tensor:
-        return torch.cat([part.flatten(1) for part in parts], dim=1) if self.is_tuple else parts[0]
+        return torch.cat([part.reshape(len(part), -1) for part in parts], dim=1) if self.is_tuple else parts[0]
 
     def _matching_baselines(self, baseline: Baseline) -> tuple[Tensor, ...]:
         given = baseline if isinstance(baseline, tuple) else (baseline,) * len(self._members)
@@ -76,7 +80,10 @@ class Inputs:
         return tuple(self._matching_baseline(b, x) for b, x in zip(given, self._members, strict=True))
 
     def _matching_baseline(self, baseline: float | Tensor, x: Tensor) -> Tensor:
-        tensor = torch.as_tensor(baseline, dtype=x.dtype, device=x.device).detach()
+        try:
+            tensor = torch.as_tensor(baseline, dtype=x.dtype, device=x.device).detach()
+        except (TypeError, ValueError, RuntimeError):
+            raise PgigError(f"the baseline must be a number or a tensor, got {baseline!r}") from None
         if not tensor.isfinite().all():
             raise PgigError("the baseline has NaN or infinite values")
         try:
@@ -101,7 +108,7 @@ class PerInput:
     """Further arguments of the model: a tensor with one row per input is cut to the rows in work, all else is kept."""
 
     def __init__(self, args: Any, kwargs: dict[str, Any] | None, count: int) -> None:
-        self._args = args if isinstance(args, tuple) else (args,)
+        self._args = () if args is None else args if isinstance(args, tuple) else (args,)
         self._kwargs = kwargs or {}
         self._count = count
 
@@ -115,13 +122,15 @@ class PerInput:
 
 def checked_ids(ids: Sequence[Hashable] | Tensor | None, count: int) -> list[Hashable]:
     """One id per input; the index in the batch where none are given."""
+    if ids is not None and not hasattr(ids, "__iter__"):
+        raise PgigError(f"ids must be one per input, got {ids!r}")
     listed: list[Hashable] = (
         list(range(count)) if ids is None else ids.tolist() if isinstance(ids, Tensor) else list(ids)
     )
     if len(listed) != count:
         raise PgigError(f"{len(listed)} ids for {count} inputs: give one each")
-    # numpy's integers print differently from Python's, and draws go by what is printed
-    return [index(i) if isinstance(i, SupportsIndex) else i for i in listed]
+    # numpy's numbers and strings print differently from Python's, and draws go by what is printed
+    return [index(i) if isinstance(i, SupportsIndex) else str(i) if isinstance(i, str) else i for i in listed]
 
 
 def _members(tensors: Tensors, what: str) -> tuple[Tensor, ...]:

@@ -25,7 +25,7 @@ class Layer:
     original: Tensor  # as the model holds it
     weight: Tensor  # the same in the memory format in use
     pattern: Tensor | None = None
-    _stand_ins: dict[str, Tensor] = field(default_factory=dict)
+    _stand_ins: dict[Rule, Tensor] = field(default_factory=dict)
 
     def plain(self, used: Tensor) -> Tensor:
         """The weight for the forward pass, where an operation was called with `used`: it, or a view of it."""
@@ -35,9 +35,9 @@ class Layer:
         """What stands for `used` in the backward pass under `rule`."""
         if rule.weight is None:
             return self.plain(used)
-        if rule.name not in self._stand_ins:
-            self._stand_ins[rule.name] = self._filled(rule.weight)
-        stand_in = self._stand_ins[rule.name]
+        if rule not in self._stand_ins:
+            self._stand_ins[rule] = self._filled(rule.weight)
+        stand_in = self._stand_ins[rule]
         if _same_view(used, self.original):
             return stand_in
         # laid out like the original, a view of the original is the same view of its stand-in
@@ -52,13 +52,17 @@ class Layer:
     def _filled(self, combine: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
         assert self.pattern is not None
         stand_in = _SPARE.pop(self.pattern, None)
-        if stand_in is None or not _same_view(stand_in, self.weight) or stand_in.dtype != self.weight.dtype:
+        if stand_in is None or not _same_kind(stand_in, self.weight):
             stand_in = torch.empty_like(self.weight)
         rows = max(1, _BLOCK * len(self.weight) // self.weight.numel())
         for block in range(0, len(self.weight), rows):
             w, p = self.weight[block : block + rows], self.pattern[block : block + rows].detach()
             stand_in[block : block + rows] = combine(w, p.to(w))
         return stand_in
+
+
+def _same_kind(one: Tensor, other: Tensor) -> bool:
+    return _same_view(one, other) and one.dtype == other.dtype and one.device == other.device
 
 
 def _laid_out_like(model: Tensor, tensor: Tensor) -> Tensor:
@@ -134,6 +138,8 @@ class Layers:
         known = {name: tuple(weight.shape) for name, weight in self._weights.values()}
         known |= {name: tuple(vars(module)["weight"].shape) for name, module in self._recomputed}
         for name, tensor in patterns.items():
+            if not isinstance(tensor, Tensor):
+                raise PgigError(f"the pattern of layer {name!r} must be a tensor, got {type(tensor).__name__}")
             if name not in known:
                 raise PgigError(
                     f"a pattern for layer {name!r}, which this model does not have: patterns of another model? "

@@ -113,6 +113,8 @@ PAPER_METHODS = tuple(METHODS)[:11]
 def find_method(method: str | Method) -> Method:
     if isinstance(method, Method):
         return method
+    if not isinstance(method, str):
+        raise PgigError(f"a method is a name or a pgig.Method, got {type(method).__name__}")
     if method not in METHODS:
         raise PgigError(f"unknown method {method!r}; known: {', '.join(METHODS)}")
     return METHODS[method]
@@ -120,6 +122,8 @@ def find_method(method: str | Method) -> Method:
 
 def method_table(methods: str | Sequence[str] | Mapping[str, Method], options: dict[str, Any]) -> dict[str, Method]:
     """Names and methods with `options` applied: each to the methods that have it, and at least one must."""
+    if not isinstance(methods, Mapping | Sequence):
+        raise PgigError(f"methods must be names, or a mapping of names to methods, got {type(methods).__name__}")
     if isinstance(methods, Mapping):
         table = {name: find_method(method) for name, method in methods.items()}
     else:

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from pgig.calls import LayerCall, Operation, read_layer_call
+from pgig.calls import LayerCall, Operation, read_layer_call, tensors_in
 from pgig.errors import PgigError, PgigWarning
 from pgig.layers import Layers
 from pgig.operations import LayerFunction, NormFunction, ReLUFunction
@@ -32,9 +32,11 @@ class RuleMode(TorchFunctionMode):
         self._replaces_relus = any(rule.relu for rule in rules)
         self._replaces_norms = any(rule.skips_norm for rule in rules)
         self._channels_last = channels_last
-        self._layers_seen: set[str] = set()
-        self._relus_seen = 0
-        self._left_alone: set[str] = set()
+        self._layers_called: set[str] = set()
+        self._acted_on_layers = False  # in a backward pass, so on the way from the input to the score
+        self._acted_on_relus = False
+        self._activations_left: set[str] = set()
+        self._products_left: set[str] = set()
 
     def __torch_function__(
         self, func: Operation, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
@@ -42,6 +44,8 @@ class RuleMode(TorchFunctionMode):
         kwargs = kwargs or {}
         if self._replaces_layers and (call := read_layer_call(func, args, kwargs, self._layers.find)):
             return self._layer(call)
+        if self._needs_patterns and func in _PRODUCTS:
+            self._note_product(func, args, kwargs)
         if (handler := _HANDLERS.get(func)) is not None:
             return handler(self, func, *args, **kwargs)
         return func(*args, **kwargs)
@@ -66,6 +70,25 @@ class RuleMode(TorchFunctionMode):
         finally:
             self.rule = plain
 
+    def note_layer(self) -> None:
+        self._acted_on_layers = True
+
+    def note_relu(self) -> None:
+        self._acted_on_relus = True
+
+    def check_any(self, rules: Iterable[Rule]) -> None:
+        """After the first chunk: was there anything to act on?"""
+        for rule in rules:
+            if rule.relu is not None and not self._acted_on_relus:
+                left = ", ".join(sorted(self._activations_left))
+                raise PgigError(
+                    "guided backpropagation found no ReLU to act on"
+                    + (f"; {left} keep their plain gradient" if left else "")
+                    + ": use another method for this model"
+                )
+            if rule.needs_patterns and not self._acted_on_layers:
+                raise PgigError("the pattern rule found no layer to act on: no convolution or linear layer was called")
+
     def check_acted(self, rules: Iterable[Rule]) -> None:
         """Refuse to pass off a plain gradient as the work of a rule."""
         for rule in rules:
@@ -75,28 +98,40 @@ class RuleMode(TorchFunctionMode):
                 self._check_layers()
 
     def _check_relus(self) -> None:
-        left = ", ".join(sorted(self._left_alone))
-        if not self._relus_seen:
-            raise PgigError(
-                "guided backpropagation found no ReLU to act on"
-                + (f"; {left} keep their plain gradient" if left else "")
-                + ": use another method for this model"
-            )
-        if left:
+        if self._activations_left:
+            left = ", ".join(sorted(self._activations_left))
             warnings.warn(f"guided backpropagation left these activations alone: {left}", PgigWarning, stacklevel=2)
 
     def _check_layers(self) -> None:
-        if not self._layers_seen:
-            raise PgigError("the pattern rule found no layer to act on: no convolution or linear layer was called")
-        if missed := self._layers.with_patterns() - self._layers_seen:
+        if missed := self._layers.with_patterns() - self._layers_called:
             raise PgigError(
                 f"no operation was seen for layer {sorted(missed)[0]!r}, which has a pattern: it was not called, or "
                 "only inside an operation that hides it (attention, a recurrent layer). Leave its pattern out to let "
                 "its gradient be plain"
             )
+        if self._products_left:
+            left = ", ".join(sorted(self._products_left))
+            warnings.warn(
+                f"the pattern rule left these alone, their gradient is plain: {left}", PgigWarning, stacklevel=2
+            )
+
+    def _note_product(self, func: Operation, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """Weights that were not read as a layer's: in an operation that hides them, or computed from others."""
+        tensors = list(tensors_in((args, kwargs)))
+        if not any(t.requires_grad and not t.is_leaf for t in tensors):
+            return
+        name = getattr(func, "__name__", str(func))
+        if any(self._layers.find(t) is not None and t.dim() > 1 for t in tensors):
+            self._products_left.add(name)
+        elif func in _WITH_WEIGHT and len(args) > 1 and isinstance(args[1], Tensor) and args[1].grad_fn is not None:
+            self._products_left.add(f"{name} with a computed weight")
 
     def _layer(self, call: LayerCall) -> Tensor:
         layer = call.layer
+        if torch.is_grad_enabled():  # not in the first pass of a checkpoint, whose graph is thrown away
+            self._layers_called.add(layer.name)
+        if call.x.is_leaf:  # a constant, or another parameter: not on the way from the input
+            return call.as_given(call.run(call.x))
         if self._needs_patterns:
             if layer.pattern is None:
                 covered = len(self._layers.with_patterns())
@@ -104,12 +139,9 @@ class RuleMode(TorchFunctionMode):
                     f"no pattern for layer {layer.name!r}: the {covered} patterns given do not cover this model. "
                     "Estimate patterns for it, or use a method without the pattern rule"
                 )
-            if torch.is_grad_enabled():  # not in the first pass of a checkpoint, whose graph is thrown away
-                self._layers_seen.add(layer.name)
         return call.as_given(LayerFunction.apply(call.x, self, call))  # type: ignore[no-untyped-call]
 
     def _relu(self, func: Operation, input: Tensor, inplace: bool = False) -> Tensor:
-        self._relus_seen += input.requires_grad
         if not self._replaces_relus:
             return func(input, inplace) if inplace else func(input)
         in_place = inplace or func in IN_PLACE_RELUS
@@ -137,15 +169,26 @@ class RuleMode(TorchFunctionMode):
         result: Tensor = NormFunction.apply(input, self, factor, run)  # type: ignore[no-untyped-call]
         return result
 
-    def _dropout(
-        self, func: Operation, input: Tensor, p: float = 0.5, training: bool = True, *args: Any, **kwargs: Any
-    ) -> Tensor:
-        if training and p > 0:
-            raise PgigError("dropout is on, so the model is not a function of its input: call model.eval()")
-        return func(input, p, training, *args, **kwargs)
+    def _dropout(self, func: Operation, *args: Any, **kwargs: Any) -> Tensor:
+        given = dict(zip(("input", "p", "training"), args, strict=False)) | kwargs
+        on = given.get("train", given.get("training", True))  # torch.dropout calls it train
+        if on and given.get("p", 0.5) > 0:
+            raise PgigError(_RANDOM)
+        return func(*args, **kwargs)
+
+    def _attention(self, func: Operation, *args: Any, **kwargs: Any) -> Tensor:
+        if (args[4] if len(args) > 4 else kwargs.get("dropout_p", 0)) > 0:
+            raise PgigError(_RANDOM)
+        return func(*args, **kwargs)
+
+    def _rrelu(self, func: Operation, *args: Any, **kwargs: Any) -> Tensor:
+        if args[3] if len(args) > 3 else kwargs.get("training", False):
+            raise PgigError(_RANDOM)
+        return self._activation(func, *args, **kwargs)
 
     def _activation(self, func: Operation, *args: Any, **kwargs: Any) -> Tensor:
-        self._left_alone.add(func.__name__.strip("_"))
+        if any(tensor.requires_grad for tensor in tensors_in(args)):  # what rules do to gradients is not the model's
+            self._activations_left.add(func.__name__.strip("_"))
         return func(*args, **kwargs)
 
     def _view(self, func: Operation, tensor: Tensor, *shape: Any, **kwargs: Any) -> Tensor:
@@ -158,16 +201,26 @@ class RuleMode(TorchFunctionMode):
             return func(tensor.contiguous(), *shape, **kwargs)
 
 
+_RANDOM = "dropout is on, so the model is not a function of its input: call model.eval()"
 IN_PLACE_RELUS = {torch.relu_, Tensor.relu_, F.relu_}
 RELUS = {F.relu, torch.relu, Tensor.relu, *IN_PLACE_RELUS}
 _ACTIVATIONS: tuple[Any, ...] = (
     F.leaky_relu, F.leaky_relu_, F.elu, F.elu_, F.gelu, F.silu, F.relu6, F.hardtanh, F.hardtanh_, F.hardswish,
-    F.hardsigmoid, F.softplus, F.softsign, F.selu, F.selu_, F.celu, F.celu_, F.mish, F.prelu, F.rrelu, F.rrelu_,
+    F.hardsigmoid, F.softplus, F.softsign, F.selu, F.selu_, F.celu, F.celu_, F.mish, F.prelu,
     F.threshold, F.logsigmoid, F.sigmoid, F.tanh, F.glu, torch.sigmoid, torch.sigmoid_, Tensor.sigmoid,
     Tensor.sigmoid_, torch.tanh, torch.tanh_, Tensor.tanh, Tensor.tanh_, torch.selu, torch.celu, torch.prelu,
-    Tensor.prelu,
+    Tensor.prelu, torch.clamp, torch.clamp_, Tensor.clamp, Tensor.clamp_, torch.clamp_min, Tensor.clamp_min,
+    Tensor.clamp_min_, F.hardshrink, F.softshrink, F.tanhshrink, torch.lstm, torch.gru, torch.rnn_relu,
+    torch.rnn_tanh,
 )  # fmt: skip
+_WITH_WEIGHT = {torch.conv1d, torch.conv2d, torch.conv3d, F.linear}
+_PRODUCTS = _WITH_WEIGHT | {
+    torch.einsum, torch.bmm, Tensor.bmm, torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.baddbmm, torch.tensordot,
+    F.bilinear, F.multi_head_attention_forward, torch.lstm, torch.gru, torch.rnn_relu, torch.rnn_tanh,
+}  # fmt: skip
 _HANDLERS: dict[Any, Operation] = {
+    F.scaled_dot_product_attention: RuleMode._attention,
+    **dict.fromkeys((F.rrelu, F.rrelu_), RuleMode._rrelu),
     **dict.fromkeys(RELUS, RuleMode._relu),
     F.batch_norm: RuleMode._batch_norm,
     **dict.fromkeys(

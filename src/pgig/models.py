@@ -1,6 +1,8 @@
 """What a model must be, for the engine and for a rule."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -19,11 +21,23 @@ def without_compilation(model: Callable[..., Any]) -> Callable[..., Any]:
     return original if isinstance(original, nn.Module) else model
 
 
+@contextmanager
+def uncompiled() -> Iterator[None]:
+    """Lets compiled parts of a model, and compiled functions, run as the Python they were made from."""
+    if "torch._dynamo" not in sys.modules:  # nothing was compiled, and the import would take seconds
+        yield
+        return
+    with torch.compiler.set_stance("force_eager"):
+        yield
+
+
 def check_model(model: Callable[..., Any], rules: Iterable[Rule], patterns: Mapping[str, Tensor] | None) -> None:
     if not callable(model):
         raise PgigError(f"the model must be a module or a callable, got {type(model).__name__}")
     if isinstance(model, nn.Module):
         _check_eval(model)
+    if patterns is not None and not isinstance(patterns, Mapping):
+        raise PgigError(f"patterns must be a mapping of layer name to tensor, got {type(patterns).__name__}")
     for rule in rules:
         if rule.needs_patterns and patterns is None:
             raise PgigError(f"the {rule.name} rule needs patterns: pass patterns=, layer name -> tensor")
@@ -55,11 +69,11 @@ def _differs_in_training(module: nn.Module) -> bool:
         return module.p > 0
     if isinstance(module, nn.MultiheadAttention | nn.RNNBase):
         return float(module.dropout) > 0
-    return isinstance(module, _BatchNorm)
+    return isinstance(module, _BatchNorm | nn.RReLU)
 
 
 def _check_visible(model: object, rule: Rule) -> None:
-    if isinstance(model, nn.DataParallel):
+    if isinstance(model, nn.Module) and any(isinstance(m, nn.DataParallel) for m in model.modules()):
         raise PgigError(f"the {rule.name} rule cannot act inside DataParallel: pass model.module")
     if isinstance(model, nn.Module) and (name := _scripted(model)):
         raise PgigError(f"the {rule.name} rule cannot act inside TorchScript ({name}): pass the original module")

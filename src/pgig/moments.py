@@ -35,11 +35,15 @@ class Form:
             return None
         if isinstance(geometry, Convolution):
             return Form("transposed", geometry.groups) if geometry.transposed else Form("rows")
+        if original.dim() == 1:
+            return Form("rows")
         return Form("rows" if geometry.canonical(used).stride() == original.stride() else "columns")
 
     def rows(self, parameter: Tensor) -> Tensor:  # [units, fan_in]
         if self.kind == "columns":
             return parameter.mT
+        if parameter.dim() == 1:  # one unit
+            return parameter[None]
         return _grouped(self.groups).canonical(parameter) if self.kind == "transposed" else parameter.flatten(1)
 
     def parameter(self, rows: Tensor, shape: torch.Size) -> Tensor:

@@ -16,6 +16,10 @@ class Active(Protocol):
 
     rule: Rule
 
+    def note_layer(self) -> None: ...
+
+    def note_relu(self) -> None: ...
+
 
 class LayerFunction(Function):
     """A layer: linear in x, with the weight's stand-in under the active rule in its backward pass."""
@@ -29,6 +33,7 @@ class LayerFunction(Function):
     @staticmethod
     def backward(ctx: Any, arriving: Tensor) -> tuple[Tensor | None, ...]:
         active, layer, used, geometry, shape = ctx.held
+        active.note_layer()
         weight = layer.under(active.rule, used).to(arriving.dtype)
         return geometry.input_gradient(arriving, shape, weight), None, None
 
@@ -48,6 +53,7 @@ class ReLUFunction(Function):
     @staticmethod
     def backward(ctx: Any, arriving: Tensor) -> tuple[Tensor | None, ...]:
         (result,) = ctx.saved_tensors
+        ctx.active.note_relu()
         change = ctx.active.rule.relu
         kept = arriving if change is None else change(arriving)
         return torch.ops.aten.threshold_backward(kept, result, 0), None, None

@@ -3,7 +3,8 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
 from functools import cache
-from typing import ClassVar, NamedTuple
+from operator import index
+from typing import ClassVar, NamedTuple, SupportsIndex
 
 import numpy
 import torch
@@ -40,14 +41,22 @@ class Points(ABC):
 
     is_path: ClassVar[bool] = False  # does the scale say how far x is from a baseline?
     is_input: ClassVar[bool] = False  # is x itself the only place?
+    needs_references: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
+        # plain Python numbers, so that equal options print alike: draws go by what is printed
         for field in fields(self):
             value = getattr(self, field.name)
-            if field.name in ("steps", "samples") and (not isinstance(value, int) or value < 1):
-                raise PgigError(f"{field.name} must be a whole number of at least 1, got {value!r}")
-            if field.name == "variance" and not (0 <= value < float("inf")):
-                raise PgigError(f"variance must be a finite number of at least 0, got {value!r}")
+            if field.name in ("steps", "samples"):
+                if isinstance(value, bool) or not isinstance(value, SupportsIndex) or not 1 <= index(value) <= 10**6:
+                    raise PgigError(
+                        f"{field.name} must be a whole number of at least 1, and at most 10**6, got {value!r}"
+                    )
+                object.__setattr__(self, field.name, index(value))
+            if field.name == "variance":
+                if not isinstance(value, int | float | numpy.number) or not 0 <= value < float("inf"):
+                    raise PgigError(f"variance must be a finite number of at least 0, got {value!r}")
+                object.__setattr__(self, field.name, float(value))
 
     @property
     @abstractmethod
@@ -78,7 +87,7 @@ class Chance(Points):
     count = 1
 
     def take(self, one: Example, draw: Draws, start: int, stop: int) -> Slice:
-        noise = 2 * torch.rand(one.x.shape, generator=draw(0), dtype=torch.float32) - 1
+        noise = 2 * torch.rand(one.x.shape, generator=draw(0), dtype=torch.float32, device="cpu") - 1
         return Slice(one.x[None], noise.to(one.x), one.x.new_ones(1))
 
 
@@ -157,19 +166,19 @@ class References(Points):
     samples: int = 49
 
     is_path = True
+    needs_references = True
 
     @property
     def count(self) -> int:
         return self.samples
 
     def take(self, one: Example, draw: Draws, start: int, stop: int) -> Slice:
-        if one.references is None:
-            raise PgigError("expected gradients need references: pass references=, a tensor of inputs to draw from")
+        assert one.references is not None  # the engine has seen to it
         picks, alphas = [], []
         for j in range(start, stop):
             generator = draw(j)
-            picks.append(int(torch.randint(len(one.references), (), generator=generator)))
-            alphas.append(float(torch.rand((), generator=generator, dtype=torch.float64)))
+            picks.append(int(torch.randint(len(one.references), (), generator=generator, device="cpu")))
+            alphas.append(float(torch.rand((), generator=generator, dtype=torch.float64, device="cpu")))
         references = one.references[picks]
         at = torch.lerp(references, one.x.expand_as(references), _column(numpy.array(alphas), one.x))
         return Slice(at, one.x - references, _like(numpy.full(stop - start, 1 / self.samples), one.x))
@@ -180,7 +189,7 @@ _path = cache(alphas_and_weights)
 
 def _noise(x: Tensor, generator: torch.Generator, variance: float) -> Tensor:
     # always drawn in float32: the dtype of the input changes the rounding, not the draw
-    noise = torch.randn(x.shape, generator=generator, dtype=torch.float32)
+    noise = torch.randn(x.shape, generator=generator, dtype=torch.float32, device="cpu")
     return noise.mul(variance**0.5).to(x)
 
 

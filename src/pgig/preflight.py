@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from pgig.attribution import attribute_all
+from pgig.calls import tensors_in
 from pgig.errors import PgigError
 from pgig.layers import Layers
 from pgig.mode import RuleMode
@@ -94,7 +95,7 @@ def _self_test(model: nn.Module, inputs: tuple[Any, ...], traced: Trace) -> tupl
             usual = model(*_copies(inputs))
         with RuleMode(Layers(model, ones, False), [plain, guided, pattern, patternnet], False):
             under_rules = model(*_copies(inputs))
-    if not all(torch.equal(a, b) for a, b in zip(_tensors(usual), _tensors(under_rules), strict=True)):
+    if not all(torch.equal(a, b) for a, b in zip(tensors_in(usual), tensors_in(under_rules), strict=True)):
         failures.append("outputs change under the rules")
     x = inputs[0]
     if not isinstance(x, Tensor) or not x.is_floating_point():
@@ -116,17 +117,10 @@ def _self_test(model: nn.Module, inputs: tuple[Any, ...], traced: Trace) -> tupl
 
 def _any_score(output: Any) -> Tensor:
     """A scalar per input that depends on all of the output."""
-    first = _tensors(output)[0]
+    first = next(tensors_in(output))
     weights = torch.linspace(0.5, 1.5, max(1, first[0].numel()), dtype=first.dtype, device=first.device)
     return first.flatten(1) @ weights if first.dim() > 1 else first
 
 
 def _copies(inputs: tuple[Any, ...]) -> list[Any]:
     return [x.clone() if isinstance(x, Tensor) else x for x in inputs]
-
-
-def _tensors(output: Any) -> list[Tensor]:
-    if isinstance(output, Tensor):
-        return [output]
-    items = output.values() if isinstance(output, dict) else output if isinstance(output, list | tuple) else ()
-    return [tensor for item in items for tensor in _tensors(item)]

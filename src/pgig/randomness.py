@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Hashable
 from hashlib import blake2b
+from operator import index
 
 import torch
 
@@ -16,7 +17,7 @@ def draws(seed: int, identity: Hashable, kind: Hashable) -> Draws:
     `kind` is a `Points` value: methods with equal points share their draws. Draws are made on the CPU, so that the
     device does not change them either; the global generator is never touched.
     """
-    stem = _digest(repr((seed, identity, kind)).encode())
+    stem = _digest(repr((index(seed), identity, kind)).encode())
     generator = torch.Generator()
 
     def draw(j: int) -> torch.Generator:

@@ -67,10 +67,15 @@ class Explained:
         if self._score == "probability":
             if tensor.dim() == 1 or tensor.shape[1] == 1:
                 raise PgigError("the probability of a single output is always 1 and has no gradient: use score='logit'")
-            tensor = tensor.softmax(1)
+            if not tensor.is_floating_point():
+                raise PgigError(f"the model returned {tensor.dtype}, which has no gradient")
+            # in float32 a sure prediction is 1.0 exactly, and its gradient comes out wrong
+            tensor = (tensor if tensor.device.type == "mps" else tensor.double()).softmax(1)
         indices = [self._classes[row] or () for row in rows]
         for index in set(indices):
             _check_index(index, tensor.shape[1:])
+        if tensor.dim() == 1:  # one output per input: there is nothing to select
+            return tensor
         columns = torch.tensor(indices, device=tensor.device).reshape(len(rows), -1).unbind(1)
         return tensor[torch.arange(len(rows), device=tensor.device), *(c.long() for c in columns)]
 
@@ -96,6 +101,8 @@ def _check_index(index: tuple[int, ...], shape: torch.Size) -> None:
 
 def _listed_targets(target: Target, count: int) -> list[tuple[int, ...]]:
     if isinstance(target, numpy.ndarray):
+        if target.dtype.kind not in "iuf":
+            raise PgigError(f"target must be whole numbers, got an array of {target.dtype}")
         target = torch.from_numpy(target)
     if isinstance(target, Tensor):
         if target.is_floating_point():
@@ -112,6 +119,7 @@ def _listed_targets(target: Target, count: int) -> list[tuple[int, ...]]:
 
 def _index(value: Any) -> tuple[int, ...]:
     index = tuple(value) if isinstance(value, tuple | list) else (value,)
+    index = tuple(i.item() if isinstance(i, Tensor) and i.numel() == 1 else i for i in index)
     if not all(_is_integer(i) for i in index):
         raise PgigError(f"target must be whole numbers, got {value!r}")
     return tuple(int(i) for i in index)

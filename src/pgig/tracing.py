@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 from torch.overrides import TorchFunctionMode, resolve_name
 
-from pgig.calls import LayerCall, Operation, read_layer_call
+from pgig.calls import LayerCall, Operation, read_layer_call, tensors_in
 from pgig.geometry import Geometry
 from pgig.layers import Layers
 from pgig.mode import IN_PLACE_RELUS, RELUS
@@ -106,16 +106,16 @@ class _TraceMode(TorchFunctionMode):
         kwargs = kwargs or {}
         if (call := read_layer_call(func, args, kwargs, self._known.find)) is not None:
             return self._layer(func, call)
-        sources = [source for tensor in _tensors((args, kwargs)) if (source := self._sources.get(id(tensor)))]
+        sources = [source for tensor in tensors_in((args, kwargs)) if (source := self._sources.get(id(tensor)))]
         if func in IN_PLACE_RELUS or (func in RELUS and (kwargs.get("inplace") or args[1:] == (True,))):
             self._sources.pop(id(args[0]), None)  # its value is behind the ReLU from now on
         result = func(*args, **kwargs)
-        if next(_tensors(result), None) is not None:
+        if next(tensors_in(result), None) is not None:
             self._note(func, sources, result, args, kwargs)
         return result
 
     def finish(self, output: Any) -> None:
-        for tensor in _tensors(output):
+        for tensor in tensors_in(output):
             if (source := self._sources.get(id(tensor))) is not None:
                 source.layer.feeds.add("other")
 
@@ -167,17 +167,6 @@ class _TraceMode(TorchFunctionMode):
     def _hold(self, tensor: Tensor, source: _Source) -> None:
         self._held.append(tensor)
         self._sources[id(tensor)] = source
-
-
-def _tensors(value: Any) -> Iterator[Tensor]:
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from _tensors(item)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _tensors(item)
 
 
 def _norm_parameters(module: nn.Module) -> Iterator[Tensor]:

@@ -33,7 +33,7 @@ class Attribution:
     def compute_convergence_delta(
         self,
         attributions: Tensors,
-        start_point: Baseline,
+        start_point: Baseline | None,
         end_point: Tensors,
         target: Target = None,
         additional_forward_args: Any = None,
@@ -41,7 +41,8 @@ class Attribution:
         """sum(attributions) - (f(end_point) - f(start_point)), one number per input."""
         score, target = _captum_target(target)
         return completeness(
-            attributions, self.forward_func, end_point, target, score=score, baseline=start_point,
+            attributions, self.forward_func, end_point, target, score=score,
+            baseline=0 if start_point is None else start_point,
             forward_args=_forward_args(additional_forward_args),
         )  # fmt: skip
 

@@ -1,5 +1,6 @@
 """Methods that look at noisy copies of the inputs."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -9,6 +10,9 @@ from pgig.captum.base import Attribution, Forward
 from pgig.errors import PgigError
 from pgig.inputs import Tensors
 from pgig.scores import Target
+from pgig.summaries import State, mean, mean_of_squares, variance
+
+_SUMMARIES = {"smoothgrad": mean, "smoothgrad_sq": mean_of_squares, "vargrad": variance}
 
 
 class NoiseTunnel:
@@ -21,6 +25,13 @@ class NoiseTunnel:
         self.attribution_method = attribution_method
         self._seed = seed
 
+    @property
+    def multiplies_by_inputs(self) -> bool:
+        return bool(self.attribution_method.multiplies_by_inputs)
+
+    def has_convergence_delta(self) -> bool:
+        return False
+
     def attribute(
         self,
         inputs: Tensors,
@@ -31,14 +42,19 @@ class NoiseTunnel:
         **kwargs: Any,
     ) -> Tensors:
         """`kwargs` go to the attribution method; `nt_samples_batch_size` is how many noisy copies it sees at once."""
-        if nt_type not in ("smoothgrad", "smoothgrad_sq", "vargrad"):
-            raise PgigError(f"unknown nt_type {nt_type!r}; choose one of: smoothgrad, smoothgrad_sq, vargrad")
+        if nt_type not in _SUMMARIES:
+            raise PgigError(f"unknown nt_type {nt_type!r}; choose one of: {', '.join(_SUMMARIES)}")
         members = inputs if isinstance(inputs, tuple) else (inputs,)
         spread = stdevs if isinstance(stdevs, tuple) else (stdevs,) * len(members)
         if len(spread) != len(members):
             raise PgigError(f"{len(spread)} stdevs for {len(members)} inputs: give one each, or a single number")
+        if nt_samples < 1:
+            raise PgigError(f"nt_samples must be at least 1, got {nt_samples}")
+        if kwargs.pop("return_convergence_delta", False):
+            raise PgigError("noisy copies have no single convergence delta: see pgig.completeness")
         generator = torch.Generator().manual_seed(self._seed)
-        sums = [(torch.zeros_like(x), torch.zeros_like(x)) for x in members]
+        summary = _SUMMARIES[nt_type]
+        states: list[State | None] = [None] * len(members)
         left = nt_samples
         while left > 0:
             copies = min(left, nt_samples_batch_size or nt_samples)
@@ -47,8 +63,10 @@ class NoiseTunnel:
             repeated = {name: _repeated(value, copies, len(members[0])) for name, value in kwargs.items()}
             terms = self.attribution_method.attribute(noisy if isinstance(inputs, tuple) else noisy[0], **repeated)
             by_member = terms if isinstance(terms, tuple) else (terms,)
-            sums = [_add_copies(s, t, copies) for s, t in zip(sums, by_member, strict=True)]
-        results = tuple(_summary(nt_type, first / nt_samples, second / nt_samples) for first, second in sums)
+            for i, terms_of_member in enumerate(by_member):
+                grouped = terms_of_member.reshape(-1, copies, *terms_of_member.shape[1:]).transpose(0, 1)
+                states[i] = summary.update(states[i], grouped, grouped.new_full((copies,), 1 / nt_samples))
+        results = tuple(summary.result(state) for state in states if state is not None)
         return results if isinstance(inputs, tuple) else results[0]
 
 
@@ -118,14 +136,18 @@ class GradientShap(Attribution):
     def attribute(
         self,
         inputs: Tensors,
-        baselines: Tensors,
+        baselines: Tensors | Callable[[], Tensors],
         n_samples: int = 5,
         stdevs: float | tuple[float, ...] = 0.0,
         target: Target = None,
         additional_forward_args: Any = None,
+        return_convergence_delta: bool = False,
     ) -> Tensors:
-        if n_samples < 1:
-            raise PgigError(f"n_samples must be at least 1, got {n_samples}")
+        """`baselines`: the references to draw from, or a callable that gives them."""
+        if return_convergence_delta:
+            raise PgigError("each sample has a baseline of its own, so there is no single convergence delta")
+        if callable(baselines):
+            baselines = baselines()
         one_sample = _OneReference(self.forward_func, baselines, self._multiply_by_inputs, self._seed)
         return NoiseTunnel(one_sample, self._seed).attribute(
             inputs, nt_samples=n_samples, stdevs=stdevs, target=target, additional_forward_args=additional_forward_args
@@ -143,7 +165,28 @@ class _OneReference(Attribution):
         return self._attribute(inputs, target, additional_forward_args, **self._options)
 
 
-ExpectedGradients = GradientShap
+class ExpectedGradients(Attribution):
+    """Expected gradients with the paper's 49 references and no noise."""
+
+    name = "expected_gradients"
+
+    def __init__(self, forward_func: Forward, seed: int = 0) -> None:
+        super().__init__(forward_func)
+        self._seed = seed
+
+    def attribute(
+        self,
+        inputs: Tensors,
+        baselines: Tensors,
+        target: Target = None,
+        additional_forward_args: Any = None,
+        n_samples: int = 49,
+        internal_batch_size: int | None = None,
+    ) -> Tensors:
+        return self._attribute(
+            inputs, target, additional_forward_args, references=baselines, samples=n_samples, seed=self._seed,
+            batch_size=internal_batch_size,
+        )  # fmt: skip
 
 
 def _noisy(x: Tensor, stdev: float, copies: int, generator: torch.Generator) -> Tensor:
@@ -151,18 +194,9 @@ def _noisy(x: Tensor, stdev: float, copies: int, generator: torch.Generator) -> 
     return repeated + stdev * torch.randn(repeated.shape, generator=generator).to(x)
 
 
-def _add_copies(sums: tuple[Tensor, Tensor], terms: Tensor, copies: int) -> tuple[Tensor, Tensor]:
-    grouped = terms.reshape(-1, copies, *terms.shape[1:])
-    return sums[0] + grouped.sum(1), sums[1] + grouped.square().sum(1)
-
-
-def _summary(nt_type: str, first: Tensor, second: Tensor) -> Tensor:
-    return {"smoothgrad": first, "smoothgrad_sq": second, "vargrad": second - first.square()}[nt_type]
-
-
 def _repeated(value: Any, copies: int, count: int) -> Any:
     """Arguments with one row per input, repeated for each noisy copy; others as they are."""
-    if isinstance(value, Tensor) and value.dim() > 0 and len(value) == count and count > 1:
+    if isinstance(value, Tensor) and value.dim() > 0 and len(value) == count:
         return value.repeat_interleave(copies, 0)
     if isinstance(value, list) and len(value) == count:
         return [item for item in value for _ in range(copies)]

@@ -16,6 +16,8 @@ from pgig.figures import show
 from pgig.files import written
 from pgig.heatmaps import heatmap
 from pgig.methods import METHODS, PAPER_METHODS, find_method
+from pgig.tracing import trace
+from pgig.vision.folders import ImageFolder
 from pgig.vision.preprocess import Preprocess
 
 
@@ -32,7 +34,7 @@ def read_pictures(paths: Sequence[Path], preprocess: Preprocess) -> list[Picture
     pictures: list[Picture] = []
     for path in paths:
         taken = {picture.name for picture in pictures}
-        name = next(n for n in _numbered(path.stem) if n not in taken)
+        name = next(n for n in _numbered(path.stem.strip(".") or "image") if n not in taken)
         pixels = preprocess.pixels(path)
         pictures.append(Picture(name, pixels, preprocess.normalise(pixels)[None]))
     return pictures
@@ -42,10 +44,8 @@ def read_references(folder: Path, preprocess: Preprocess) -> list[Tensor]:
     """The images of a folder; what is not an image is passed over."""
     if not folder.is_dir():
         raise PgigError(f"no folder of references at {folder}")
-    files = sorted(path for path in folder.iterdir() if path.suffix.lower() in Image.registered_extensions())
-    if not files:
-        raise PgigError(f"no images in {folder}")
-    return [preprocess.normalise(preprocess.pixels(path))[None] for path in files]
+    batches = ImageFolder.open(folder).batches(preprocess, 1, 0, {})
+    return [batch for _, batch in batches]
 
 
 def read_classes(path: Path) -> list[str]:
@@ -63,7 +63,13 @@ def chosen_methods(names: str, has_patterns: bool, has_references: bool) -> tupl
     if names != "all":
         listed = [name.strip() for name in names.split(",") if name.strip()]
         for name in listed:
-            find_method(name)
+            method = find_method(name)
+            if method.rule.needs_patterns and not has_patterns:
+                raise PgigError(f"{name} needs patterns: give --patterns FILE (pgig patterns makes one)")
+            if method.points.needs_references and not has_references:
+                raise PgigError(f"{name} needs references: give --references DIR, or several images")
+        if not listed:
+            raise PgigError("no method given: see pgig methods")
         return listed, []
     without_patterns = [n for n in PAPER_METHODS if METHODS[n].rule.needs_patterns and not has_patterns]
     left_out = []
@@ -80,13 +86,17 @@ def predictions(model: nn.Module, picture: Picture, most: int = 5) -> list[tuple
     try:
         with torch.no_grad():
             output = model(picture.x)
-    except RuntimeError as error:
-        reason = str(error).splitlines()[0]
+    except Exception as error:
+        reason = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
         raise PgigError(f"the model failed on an image of shape {tuple(picture.x.shape)}: {reason}") from error
     if not isinstance(output, Tensor) or output.dim() != 2:
         raise PgigError("the model does not return one row of class scores per image")
     values, indices = output.softmax(1)[0].topk(min(most, output.shape[1]))
     return list(zip(indices.tolist(), values.tolist(), strict=True))
+
+
+def has_relu(model: nn.Module, picture: Picture) -> bool:
+    return any(step.treatment == "ReLU" for step in trace(model, picture.x).steps)
 
 
 def explain_picture(

@@ -48,7 +48,7 @@ def load_model(model: str, weights: str | None = None) -> nn.Module:
 
 def _classes(model: str, state: Mapping[str, Tensor]) -> int:
     last = next(name for family, name in _LAST_LAYER.items() if model.startswith(family))
-    return len(state[last]) if last in state else 1000
+    return len(state[last]) if last in state and state[last].dim() > 0 else 1000
 
 
 def _from_factory(path: str) -> nn.Module:

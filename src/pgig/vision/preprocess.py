@@ -1,15 +1,20 @@
 """One way from an image file to the tensor that a model takes."""
 
+import math
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import Any, BinaryIO, Literal
 
 import numpy
 import torch
+from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
 from pgig.errors import PgigError
+
+_LARGEST = 2**16  # side of an image
 
 
 @dataclass(frozen=True)
@@ -26,10 +31,14 @@ class Preprocess:
     channels: Literal["RGB", "BGR"] = "RGB"
 
     def __post_init__(self) -> None:
-        if not 1 <= self.size <= self.resize:
-            raise PgigError(f"size {self.size} must be at least 1 and at most resize {self.resize}")
+        if not 1 <= self.size <= self.resize <= _LARGEST:
+            raise PgigError(
+                f"size {self.size} must be at least 1 and at most resize {self.resize}, that at most {_LARGEST}"
+            )
         if len(self.mean) != 3 or len(self.std) != 3 or min(self.std) <= 0:
-            raise PgigError("mean and std need three numbers each, std above zero: 0.485,0.456,0.406")
+            raise PgigError(f"mean and std need three numbers each, std above zero, got {self.mean} and {self.std}")
+        if not all(math.isfinite(number) for number in (*self.mean, *self.std)):
+            raise PgigError(f"mean and std must be finite, got {self.mean} and {self.std}")
         if self.channels not in ("RGB", "BGR"):
             raise PgigError(f"channels must be RGB or BGR, got {self.channels!r}")
 
@@ -38,15 +47,30 @@ class Preprocess:
         image = _opened(source, name or str(source))
         scale = self.resize / min(image.size)
         width, height = (max(self.size, round(side * scale)) for side in image.size)
-        image = image.resize((width, height), Image.Resampling.BILINEAR)
         left, top = (width - self.size) // 2, (height - self.size) // 2
-        image = image.crop((left, top, left + self.size, top + self.size))
+        if width * height <= _LARGEST**2 // 16:
+            image = image.resize((width, height), Image.Resampling.BILINEAR)
+            image = image.crop((left, top, left + self.size, top + self.size))
+        else:  # a long strip: only the part that is kept is resized
+            across, down = image.width / width, image.height / height
+            box = left * across, top * down, (left + self.size) * across, (top + self.size) * down
+            image = image.resize((self.size, self.size), Image.Resampling.BILINEAR, box=box)
         return torch.from_numpy(numpy.array(image)).permute(2, 0, 1).float() / 255
 
     def normalise(self, pixels: Tensor) -> Tensor:
         """What the model takes, from `pixels`."""
         ordered = pixels if self.channels == "RGB" else pixels.flip(-3)
         return (ordered - torch.tensor(self.mean)[:, None, None]) / torch.tensor(self.std)[:, None, None]
+
+
+def _eight_bits(values: NDArray[Any]) -> NDArray[numpy.uint8]:
+    """Values in 0..1 (fractions only), 0..255 or 0..65535, by their largest."""
+    top = 1 if values.dtype.kind == "f" and values.max() <= 1 else 255 if values.max() <= 255 else 65535
+    if values.dtype == numpy.uint16:
+        top = 65535
+    if not numpy.isfinite(values).all() or values.min() < 0 or values.max() > top:
+        raise ValueError("its values are not in 0..1, 0..255 or 0..65535")
+    return (values.astype(numpy.float64) / top * 255).round().astype(numpy.uint8)
 
 
 def example(size: int) -> Tensor:
@@ -58,11 +82,19 @@ def _opened(source: str | Path | BinaryIO, name: str) -> Image.Image:
     if isinstance(source, str | Path) and not Path(source).is_file():
         raise PgigError(f"no image at {name}")
     try:
-        with Image.open(source) as image:
+        with warnings.catch_warnings(), Image.open(source) as image:
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # large is fine, a bomb is an error
             upright = ImageOps.exif_transpose(image)
-            if upright.mode.startswith("I;16"):  # convert() would cut 16 bits off at 255
-                upright = Image.fromarray((numpy.asarray(upright) >> 8).astype(numpy.uint8))
+            if upright.mode[0] in "IF":  # convert() would cut more than 8 bits off at 255
+                upright = Image.fromarray(_eight_bits(numpy.asarray(upright)))
             return upright.convert("RGB")
-    except (UnidentifiedImageError, OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+    except (
+        UnidentifiedImageError,
+        OSError,
+        ValueError,
+        SyntaxError,
+        MemoryError,
+        Image.DecompressionBombError,
+    ) as error:
         reason = "not an image" if isinstance(error, UnidentifiedImageError) else str(error)
         raise PgigError(f"cannot read the image {name}: {reason}") from error

@@ -1,15 +1,14 @@
 """Weights from a file or a URL; never unpickled."""
 
-import pickle
 import warnings
 from collections.abc import Mapping
+from hashlib import blake2b
 from pathlib import Path
 from urllib.error import URLError
 from urllib.parse import urlparse
 from urllib.request import url2pathname
 
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
@@ -40,11 +39,19 @@ def read_weights(source: str, model: str | None = None) -> dict[str, Tensor]:
         if model not in _DEFAULT_FILES:
             raise PgigError("'default' weights exist for the named models only: give a file or a URL")
         source = _TORCHVISION + _DEFAULT_FILES[model]
-    scheme = urlparse(source).scheme
+    try:
+        scheme = urlparse(source).scheme
+    except ValueError as error:
+        raise PgigError(f"{source!r} is no address: {error}") from error
     if scheme == "file":
         return _read_file(Path(url2pathname(urlparse(source).path)))
     if scheme in ("http", "https"):
-        return _read_file(_downloaded(source))
+        path = _downloaded(source)
+        try:
+            return _read_file(path)
+        except PgigError:
+            path.unlink(missing_ok=True)  # or it would be taken again next time
+            raise
     return _read_file(Path(source))
 
 
@@ -54,6 +61,8 @@ def load_weights(model: nn.Module, state: Mapping[str, Tensor]) -> None:
     # older files lack this counter, which is not used in eval mode
     wanted = {name: shape for name, shape in wanted.items() if name in state or "num_batches_tracked" not in name}
     found = {name: tuple(tensor.shape) for name, tensor in state.items()}
+    if all(name.startswith("module.") for name in found) and found:
+        raise PgigError("these weights were saved from DataParallel: take 'module.' off the beginning of their names")
     if wrong := sorted(wanted.keys() ^ found.keys()):
         kind = "are missing" if wrong[0] in wanted else "do not belong to this model"
         raise PgigError(f"these weights are for another model: {len(wrong)} names differ, {wrong[0]!r} ... {kind}")
@@ -65,10 +74,12 @@ def load_weights(model: nn.Module, state: Mapping[str, Tensor]) -> None:
 
 def _downloaded(url: str) -> Path:
     folder = Path(torch.hub.get_dir()) / "checkpoints"
-    path = folder / Path(urlparse(url).path).name
+    is_default = url.startswith(_TORCHVISION)
+    name = Path(urlparse(url).path).name
+    # torchvision's names are unique; others get their address into the name
+    path = folder / (name if is_default else f"{blake2b(url.encode(), digest_size=6).hexdigest()}-{name}")
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        is_default = url.startswith(_TORCHVISION)
         hash_prefix = path.stem.rpartition("-")[2] if is_default else None
         try:
             torch.hub.download_url_to_file(url, str(path), hash_prefix, progress=True)
@@ -88,14 +99,17 @@ def _read_file(path: Path) -> dict[str, Tensor]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch remarks on odd files; they are refused below
             state = torch.load(path, map_location="cpu", weights_only=True)
-    except (SafetensorError, pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    except Exception as error:  # a broken file can break its reader in any way
         raise PgigError(
-            f"cannot read weights from {path}: expected safetensors, or a .pth state dict that loads with "
-            f"weights_only=True ({reason})"
+            f"cannot read weights from {path}: expected a safetensors file, or a .pth file that holds tensors by name "
+            "and nothing else (no pickled objects)"
         ) from error
     if isinstance(state, dict) and isinstance(state.get("state_dict"), dict):
         state = state["state_dict"]
-    if not isinstance(state, dict) or not all(isinstance(tensor, Tensor) for tensor in state.values()):
-        raise PgigError(f"{path} holds no state dict (parameter name -> tensor)")
+    if not isinstance(state, dict) or not all(_is_entry(name, tensor) for name, tensor in state.items()):
+        raise PgigError(f"{path} holds no state dict (parameter name -> dense tensor)")
     return dict(state)
+
+
+def _is_entry(name: object, tensor: object) -> bool:
+    return isinstance(name, str) and isinstance(tensor, Tensor) and tensor.layout == torch.strided
