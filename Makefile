@@ -20,6 +20,7 @@ check: $(READY)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/attribution.py --out benchmarks/results
+	$(BIN)/python benchmarks/patterns.py --out benchmarks/results
 
 docs: $(READY)
 	$(BIN)/python docs/build.py
@@ -28,6 +29,8 @@ clean:
 	rm -rf $(VENV) demo build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 $(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit("pgig needs Python 3.11 or newer" if sys.version_info < (3, 11) else 0)'
+	@echo "setting up $(VENV): a minute or so"
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
 	touch $@

@@ -333,8 +333,13 @@ def test_patterns_of_other_weights_are_refused(tmp_path):
     other = network("chain")
     other[0].weight.data[0, 0, 0, 0] += 1e-6
     patterns.check(model)
-    with pytest.raises(pgig.PgigError, match="other weights"):
+    with pytest.raises(pgig.PgigError, match="other weights than this model's: layer '0' differs"):
         patterns.check(other)
+    patterns.check(model)
+    model[6].weight.data.add_(1)  # behind autograd's back
+    with pytest.raises(pgig.PgigError, match="layer '6' differs"):
+        patterns.check(model)
+    model[6].weight.data.sub_(1)
     with pytest.raises(pgig.PgigError, match="other weights"):
         pgig.attribute("pgig", other, x, patterns=patterns)
     assert pgig.attribute("pgig", other, x, patterns=dict(patterns)).isfinite().all()

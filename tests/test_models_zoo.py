@@ -64,6 +64,11 @@ class ViT(nn.Module):
         return self.head(self.encoder(tokens).mean(1))
 
 
+def small_vgg(name: str) -> nn.Module:
+    """Its convolutions, without the hundred million weights behind them."""
+    return nn.Sequential(MODELS[name](name, 5).features, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 5))
+
+
 def functional() -> nn.Module:
     return nn.Sequential(nn.AdaptiveAvgPool2d(8), Functional())
 
@@ -73,6 +78,8 @@ ZOO = {
         nn.Flatten(), nn.Linear(3072, 20), nn.ReLU(), nn.Dropout(), nn.Linear(20, 10), nn.ReLU(), nn.Linear(10, 5)
     ),
     **{name: lambda name=name: MODELS[name](name, 5) for name in ("squeezenet1_0", "resnet18", "resnet50")},
+    "vgg": lambda: small_vgg("vgg11"),
+    "vgg-bn": lambda: small_vgg("vgg11_bn"),
     "dense": Dense,
     "mobile": mobile,
     "u-net": UNet,

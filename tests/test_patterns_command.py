@@ -166,6 +166,20 @@ def test_check_says_yes_or_no(folder):
     assert done.stdout.strip().splitlines()[-1].startswith("no")
 
 
+def test_pattern_methods_on_the_real_squeezenet(shared):
+    from pgig.vision import load_model
+
+    model = load_model("squeezenet1_0", str(shared / "models" / "squeezenet1_0_imagenet.safetensors"))
+    folder = ImageFolder.open(shared / "imagenet-sample" / "images").first(12)
+    batches = [batch for _, batch in folder.batches(Preprocess(), 4, 0, {})]
+    patterns = pgig.estimate_patterns(model, batches)
+    assert max(layer.error for layer in patterns.layers.values()) < 1e-5
+    found = pgig.attribute_all(["pattern_attribution", "pgig"], model, batches[0][:2], patterns=patterns, steps=5)
+    for attribution in found.values():
+        assert attribution.isfinite().all()
+        assert attribution.abs().sum() > 0
+
+
 def test_sorted_flat_and_by_class(folder):
     nested = ImageFolder.open(folder / "photos")
     assert list(nested.names) == sorted(nested.names)

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from pgig.calls import LayerCall, Operation, read_layer_call, tensors_in
@@ -130,15 +130,14 @@ class RuleMode(TorchFunctionMode):
         layer = call.layer
         if torch.is_grad_enabled():  # not in the first pass of a checkpoint, whose graph is thrown away
             self._layers_called.add(layer.name)
-        if call.x.is_leaf:  # a constant, or another parameter: not on the way from the input
+        if not call.x.requires_grad or isinstance(call.x, nn.Parameter):  # not on the way from the input
             return call.as_given(call.run(call.x))
-        if self._needs_patterns:
-            if layer.pattern is None:
-                covered = len(self._layers.with_patterns())
-                raise PgigError(
-                    f"no pattern for layer {layer.name!r}: the {covered} patterns given do not cover this model. "
-                    "Estimate patterns for it, or use a method without the pattern rule"
-                )
+        if self._needs_patterns and layer.pattern is None:
+            covered = len(self._layers.with_patterns())
+            raise PgigError(
+                f"no pattern for layer {layer.name!r}: the {covered} patterns given do not cover this model. "
+                "Estimate patterns for it, or use a method without the pattern rule"
+            )
         return call.as_given(LayerFunction.apply(call.x, self, call))  # type: ignore[no-untyped-call]
 
     def _relu(self, func: Operation, input: Tensor, inplace: bool = False) -> Tensor:

@@ -2,13 +2,12 @@
 
 import json
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-import numpy
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
@@ -51,6 +50,7 @@ class Patterns(Mapping[str, Tensor]):
         self.digest = digest
         self.layers = dict(layers or {})
         self.facts = dict(facts or {})
+        self._checked: list[tuple[int, int, float]] | None = None  # the quick look of the model that was right
 
     def __getitem__(self, name: str) -> Tensor:
         return self._tensors[name]
@@ -70,11 +70,20 @@ class Patterns(Mapping[str, Tensor]):
 
     def check(self, model: nn.Module) -> None:
         """Refuse a model with other weights than those the patterns were estimated for."""
-        if self.digest is not None and weights_digest(model, self) != self.digest:
+        if self.digest is None:
+            return
+        look = _quick_look(model, self)
+        if look == self._checked:
+            return
+        theirs = weights_digest(model, self)
+        if theirs != self.digest:
+            mine = set(self.digest.split())
+            layer = next((word.partition("=")[0] for word in theirs.split() if word not in mine), "?")
             raise PgigError(
-                "these patterns were estimated for other weights than this model's: estimate them anew for this model, "
-                "or pass dict(patterns) to use them all the same"
+                f"these patterns were estimated for other weights than this model's: layer {layer!r} differs. Estimate "
+                "them anew for this model, or pass dict(patterns) (--force) to use them all the same"
             )
+        self._checked = look
 
     def for_model(self, model: nn.Module) -> "Patterns":
         """The same patterns, tied to the weights of `model`: for those from elsewhere."""
@@ -153,15 +162,26 @@ class Health:
         return [f"{rho:.2f}" for rho in (found.weight, found.pattern, found.random)] if found else ["", "", ""]
 
 
-def weights_digest(model: nn.Module, names: Mapping[str, Any] | list[str]) -> str:
-    """A digest of the weights of the layers called `names`."""
+def weights_digest(model: nn.Module, names: Iterable[str]) -> str:
+    """A digest of the weights of the layers called `names`: a word `layer=digest` for each."""
+    words = []
+    for name, weight in _weights(model, names):
+        content = blake2b(f"{tuple(weight.shape)} {weight.dtype}".encode(), digest_size=8)
+        content.update(weight.detach().cpu().contiguous().view(torch.uint8).numpy().data)
+        words.append(f"{name}={content.hexdigest()}")
+    return " ".join(words)
+
+
+def _quick_look(model: nn.Module, names: Iterable[str]) -> list[tuple[int, int, float]]:
+    """Where the weights are, how often they were written to, and a sample of their values: all but a digest."""
+    look = []
+    for _, weight in _weights(model, names):
+        sample = weight.detach().flatten()[:: max(1, weight.numel() // 1000)]
+        look.append((weight.data_ptr(), weight._version, float(sample.double().sum())))
+    return look
+
+
+def _weights(model: nn.Module, names: Iterable[str]) -> list[tuple[str, Tensor]]:
     with torch.no_grad(), parametrize.cached():
         weights = dict(Layers(model, None, channels_last=False).weights())
-        digest = blake2b(digest_size=16)
-        for name in sorted(names):
-            if name not in weights:
-                return "none"
-            weight = weights[name].detach().cpu().contiguous()
-            digest.update(f"{name} {tuple(weight.shape)} {weight.dtype}".encode())
-            digest.update(weight.view(torch.uint8).numpy().data if weight.dim() else numpy.asarray(weight).data)
-    return digest.hexdigest()
+    return [(name, weights[name]) for name in sorted(names) if name in weights]

@@ -1,0 +1,112 @@
+"""What estimating patterns of VGG-16 costs, against the plain forward pass and against unfolding:
+`python benchmarks/patterns.py`.
+"""
+
+import argparse
+import multiprocessing
+import resource
+import time
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from measuring import machine, ratio, take_turns, write
+from torch import Tensor, nn
+
+from pgig.estimation import Estimator
+from pgig.vision.vgg import VGG, vgg
+
+
+def forward(model: VGG, x: Tensor) -> None:
+    with torch.no_grad():
+        model(x)
+
+
+def unfolded(model: VGG, x: Tensor, sums: dict[str, tuple[Tensor, Tensor]]) -> None:
+    """The way of older implementations: every convolution's windows written out for the whole batch."""
+    with torch.no_grad():
+        for name, module in [*model.features.named_children(), *model.classifier.named_children()]:
+            key = f"{type(module).__name__}.{name}.{x.dim()}"
+            if isinstance(module, nn.Conv2d):
+                windows = F.unfold(x, 3, padding=1).transpose(0, 1).flatten(1)
+                y = module(x)
+                rows = y.transpose(0, 1).flatten(1)
+            elif isinstance(module, nn.Linear):
+                x = x.flatten(1)
+                windows, y = x.T, module(x)
+                rows = y.T
+            else:
+                x = module(x)
+                continue
+            mask = (rows > 0).float()
+            new = (rows * mask) @ windows.T, mask @ windows.T
+            old = sums.get(key)
+            sums[key] = new if old is None else (old[0] + new[0], old[1] + new[1])
+            x = y
+
+
+def _peak(way: str, batch: int, batches: int, queue: "multiprocessing.Queue[int]") -> None:
+    torch.manual_seed(0)
+    model, x = vgg("vgg16").eval(), torch.randn(batch, 3, 224, 224)
+    estimator, sums = Estimator(model), {}
+    forward(model, x)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for _ in range(batches):
+        estimator.update(x) if way == "moments" else unfolded(model, x, sums)
+    queue.put(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+
+
+def peak(way: str, batch: int, batches: int = 1) -> int:
+    """Megabytes beyond a plain forward pass, in a process of its own."""
+    context = multiprocessing.get_context("spawn")
+    queue: multiprocessing.Queue[int] = context.Queue()
+    process = context.Process(target=_peak, args=(way, batch, batches, queue))
+    process.start()
+    process.join()
+    return queue.get() // 1024
+
+
+def main(out: Path, rounds: int, batch: int) -> None:
+    torch.manual_seed(0)
+    model = vgg("vgg16").eval()
+    fast = vgg("vgg16").eval().to(memory_format=torch.channels_last)
+    x = torch.randn(batch, 3, 224, 224)
+    estimator, sums = Estimator(model), {}
+    channels_last = x.contiguous(memory_format=torch.channels_last)
+    seconds = take_turns(
+        {
+            "forward": lambda: forward(fast, channels_last),
+            "moments": lambda: estimator.update(x),
+            "unfolding": lambda: unfolded(model, x, sums),
+        },
+        rounds,
+    )
+    sizes = sum(p.numel() for p in model.parameters()) * 8 * 2 // 2**20
+    memory = {"moments": peak("moments", batch), "moments, 4 batches": peak("moments", batch, 4)}
+    memory["unfolding"] = peak("unfolding", batch)
+    rows = {
+        "moments / forward": (ratio(seconds, "moments", "forward"), "<= 4"),
+        "unfolding / moments": (ratio(seconds, "unfolding", "moments"), ">= 3"),
+    }
+    print("\n| ratio | best rounds | median of rounds | wanted |\n| --- | --- | --- | --- |")
+    for name, (measured, wanted) in rows.items():
+        print(f"| {name} | {measured['best']:.2f} | {measured['median']:.2f} | {wanted} |")
+    print("\n| extra peak memory (MB) | |\n| --- | --- |")
+    for name, megabytes in memory.items():
+        print(f"| {name} | {megabytes} |")
+    print(f"\nof the moments' memory, the float64 sums themselves are {sizes} MB, whatever the number of images")
+    write(
+        out / "patterns.json",
+        {"machine": machine(), "batch": batch, "seconds": seconds, "memory": memory, "sums": sizes,
+         "ratios": {name: measured for name, (measured, _) in rows.items()}},
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    begin = time.perf_counter()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--batch", type=int, default=8)
+    main(**vars(parser.parse_args()))
+    print(f"took {time.perf_counter() - begin:.0f} s")
