@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _CELL = 2.0  # inches
-_GAP = 0.12  # of a cell, for the title and the space between
+_GAP = 0.2  # of a cell, for a title of up to two lines and the space between
 
 
 def show(

@@ -83,8 +83,8 @@ class Convolution:
         """
         every = tuple(range(2, x.dim()))
         shift_x, shift_y = x[:1].mean((0, *every)), y[:1].mean((0, *every))
-        x, y = x - self.per_unit(shift_x, x), y - self.per_unit(shift_y, y)
-        arriving = self._stacked(y, mask)
+        x = x - self.per_unit(shift_x, x)
+        arriving, y_all = self._stacked(y, shift_y, mask)
         windows = torch.unflatten(self._correlate(x, arriving, shape).double(), 0, (self.groups, -1))
         inside, totals = self._inside(arriving, x.shape[2:], shape[2:])
         inside, totals = torch.unflatten(inside, 0, (self.groups, -1)), torch.unflatten(totals, 0, (self.groups, -1))
@@ -97,7 +97,6 @@ class Convolution:
             part.flatten() for part in (totals[:, :units], totals[:, units:].expand_as(totals[:, :units]))
         )
         d, samples = shift_y.double(), y.numel() // y.shape[1]
-        y_all = _channel_totals(y) if mask is not None else y_active
         return Sums(samples, y_all + samples * d, active, y_active + active * d, m, ym + d[:, None] * m)
 
     def windows(self, x: Tensor, shape: torch.Size, units: Tensor, most: int, generator: torch.Generator) -> Tensor:
@@ -121,33 +120,30 @@ class Convolution:
         pick = torch.randperm(len(some) * places, generator=generator)[:most]
         return torch.stack([found[int(unit) // per_group].flatten(0, 1)[pick] for unit in units], 1)
 
-    def _stacked(self, y: Tensor, mask: Tensor | None) -> Tensor:
-        """Per group, y under the mask and then the mask; the same ones for all units where there is no mask."""
+    def _stacked(self, y: Tensor, shift: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Per group, the shifted y under the mask and then the mask (the same ones for all units where there is none);
+        and the sums of the shifted y over all samples.
+        """
         by_group = torch.unflatten(y, 1, (self.groups, -1))
         units = by_group.shape[2]
         masks = units if mask is not None else 1
-        stacked = y.new_empty(len(y), self.groups * (units + masks), *y.shape[2:])
-        if y.dim() == 4:
-            stacked = stacked.contiguous(memory_format=torch.channels_last)
+        stacked = _empty(y, (len(y), self.groups * (units + masks), *y.shape[2:]))
         parts = torch.unflatten(stacked, 1, (self.groups, -1))
+        shifted, ones = parts[:, :, :units], parts[:, :, units:]
+        torch.sub(by_group, shift.reshape(self.groups, units, *[1] * (y.dim() - 2)), out=shifted)
+        totals = shifted.flatten(3).sum(3).sum(0, dtype=torch.float64).flatten()
         if mask is None:
-            parts[:, :, :units] = by_group
-            parts[:, :, units:] = 1
+            ones.fill_(1)
         else:
-            ones = parts[:, :, units:].copy_(torch.unflatten(mask, 1, (self.groups, -1)))
-            torch.mul(by_group, ones, out=parts[:, :, :units])
-        return stacked
+            shifted.mul_(ones.copy_(torch.unflatten(mask, 1, (self.groups, -1))))
+        return stacked, totals
 
     def _correlate(self, x: Tensor, arriving: Tensor, shape: torch.Size) -> Tensor:  # [channels of arriving, fan_in]
         channels = arriving.shape[1]
         kernel = shape[2:]
-        dummy = (
-            x.new_empty(x.shape[1], channels // self.groups, *kernel)
-            if self.transposed
-            else x.new_empty(channels, x.shape[1] // self.groups, *kernel)
-        )
-        if x.dim() == 4:
-            dummy = dummy.contiguous(memory_format=torch.channels_last)
+        outer = x.shape[1] if self.transposed else channels
+        inner = (channels if self.transposed else x.shape[1]) // self.groups
+        dummy = _empty(x, (outer, inner, *kernel))
         _, result, _ = torch.ops.aten.convolution_backward(
             arriving, x, dummy, None, *self._settings, [False, True, False]
         )
@@ -239,8 +235,9 @@ class Product:
         return values.reshape(-1, 1) if self.side == "vector" else self.rows(values)
 
 
-def _channel_totals(y: Tensor) -> Tensor:  # [channels]
-    return y.flatten(2).sum(2).sum(0, dtype=torch.float64)
+def _empty(like: Tensor, shape: tuple[int, ...]) -> Tensor:
+    memory_format = torch.channels_last if like.dim() == 4 else torch.contiguous_format
+    return torch.empty(shape, dtype=like.dtype, device=like.device, memory_format=memory_format)
 
 
 def _shaped_like_x(arriving: Tensor, shape: torch.Size) -> Tensor:
