@@ -2,18 +2,12 @@
 
 import signal
 import sys
-import time
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.table import Table
-from rich.text import Text
 from safetensors import SafetensorError
 
 from pgig import __version__
@@ -21,6 +15,7 @@ from pgig.errors import PgigError
 from pgig.methods import METHODS, PAPER_METHODS
 from pgig.patterns import Patterns
 from pgig.preflight import check as preflight
+from pgig.terminal import console, errors, progress_of, stoppable
 from pgig.vision import MODELS, Preprocess, load_model
 from pgig.vision.estimate import estimate_from_folder
 from pgig.vision.explain import (
@@ -43,9 +38,6 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     help="Explain neural networks with Pattern-Guided Integrated Gradients and its peers.",
 )
-# names of classes and files are not markup
-console = Console(markup=False)
-errors = Console(stderr=True, markup=False)
 
 
 def run() -> None:
@@ -173,7 +165,7 @@ def explain(
     for number, picture in enumerate(pictures):
         _print_predictions(picture.name, likeliest[number], names)
         others = [other.x for other in pictures[:number] + pictures[number + 1 :]]
-        with _progress(f"{picture.name}: {len(chosen)} methods") as progress:
+        with progress_of(f"{picture.name}: {len(chosen)} methods") as progress:
             found = explain_picture(
                 network, picture, chosen, target, out, drawn_from if drawn_from is not None else others,
                 save_arrays=save_arrays, progress=progress, **options,
@@ -233,7 +225,7 @@ def patterns(
         folder = ImageFolder.open(Path(str(images))).first(limit)
         checkpoint = moments or out.with_name(f"{out.stem}.moments.safetensors")
         console.print(f"{len(folder.names)} images of {images}; {preprocess}", highlight=False)
-        with _stoppable(checkpoint) as stop, _progress(f"patterns of {model}", "images") as progress:
+        with stoppable(checkpoint) as stop, progress_of(f"patterns of {model}", "images") as progress:
             found, skipped = estimate_from_folder(
                 network, folder, preprocess, checkpoint, regime=_regime(regime), batch_size=batch_size, resume=resume,
                 progress=progress, stop=stop,
@@ -297,27 +289,6 @@ def _patterns(path: Path, force: bool) -> Any:
     return dict(found) if force else found
 
 
-@contextmanager
-def _stoppable(checkpoint: Path) -> Iterator[Callable[[], bool]]:
-    """ctrl-C and a polite kill wait for the batch in work; a second ctrl-C does not."""
-    asked: list[int] = []
-
-    def ask(number: int, _: object) -> None:
-        asked.append(number)
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield lambda: bool(asked)
-    except KeyboardInterrupt:
-        line = f"stopped; what was done is in {checkpoint}: the same command with --resume goes on"
-        errors.print(line, highlight=False, soft_wrap=True)
-        raise
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
 def _three(text: str, what: str) -> tuple[float, float, float]:
     try:
         one, two, three = (float(number) for number in text.split(","))
@@ -332,40 +303,3 @@ def _print_predictions(name: str, likeliest: list[tuple[int, float]], names: lis
         label = names[index] if index < len(names) else ""
         table.add_row(f"{100 * probability:5.1f} %", f"class {index}", label)
     console.print(table)
-
-
-@contextmanager
-def _progress(what: str, unit: str = "points") -> Iterator[Callable[[int, int], object]]:
-    """A bar on a terminal; elsewhere a line a minute."""
-    if not errors.is_terminal:
-        yield _minutely(what, unit)
-        return
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed}/{task.total} " + unit),
-        _Speed(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=errors, transient=True) as bar:
-        task = bar.add_task(what, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
-
-
-def _minutely(what: str, unit: str) -> Callable[[int, int], object]:
-    begun = said = time.monotonic()
-
-    def say(done: int, total: int) -> None:
-        nonlocal said
-        now = time.monotonic()
-        if now - said >= 60:
-            said = now
-            left = (now - begun) / done * (total - done) / 60
-            errors.print(f"{what}: {done}/{total} {unit}, {left:.0f} minutes left", highlight=False, soft_wrap=True)
-
-    return say
-
-
-class _Speed(ProgressColumn):
-    def render(self, task: Task) -> Text:
-        return Text(f"{task.speed:.1f}/s" if task.speed else "")

@@ -1,0 +1,73 @@
+"""What the command shows while it works: consoles, progress, and stopping politely."""
+
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+# names of classes and files are not markup
+console = Console(markup=False)
+errors = Console(stderr=True, markup=False)
+
+
+@contextmanager
+def stoppable(checkpoint: Path) -> Iterator[Callable[[], bool]]:
+    """ctrl-C and a polite kill wait for the batch in work; a second ctrl-C does not."""
+    asked: list[int] = []
+
+    def ask(number: int, _: object) -> None:
+        asked.append(number)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: bool(asked)
+    except KeyboardInterrupt:
+        line = f"stopped; what was done is in {checkpoint}: the same command with --resume goes on"
+        errors.print(line, highlight=False, soft_wrap=True)
+        raise
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def progress_of(what: str, unit: str = "points") -> Iterator[Callable[[int, int], object]]:
+    """A bar on a terminal; elsewhere a line a minute."""
+    if not errors.is_terminal:
+        yield _minutely(what, unit)
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed}/{task.total} " + unit),
+        _Speed(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=errors, transient=True) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def _minutely(what: str, unit: str) -> Callable[[int, int], object]:
+    begun = said = time.monotonic()
+
+    def say(done: int, total: int) -> None:
+        nonlocal said
+        now = time.monotonic()
+        if now - said >= 60:
+            said = now
+            left = (now - begun) / done * (total - done) / 60
+            errors.print(f"{what}: {done}/{total} {unit}, {left:.0f} minutes left", highlight=False, soft_wrap=True)
+
+    return say
+
+
+class _Speed(ProgressColumn):
+    def render(self, task: Task) -> Text:
+        return Text(f"{task.speed:.1f}/s" if task.speed else "")
