@@ -12,7 +12,8 @@ import pgig
 def test_the_pattern_explains_what_weights_and_chance_do_not():
     """y reads the signal and cancels a distractor: the weight's direction keeps the distractor in, the pattern not."""
     generator = torch.Generator().manual_seed(0)
-    signal, distractor = torch.randn(2, 10, generator=generator, dtype=torch.float64)
+    signal, other = torch.randn(2, 10, generator=generator, dtype=torch.float64)
+    distractor = signal + 0.5 * other  # much alike, so that the weight points elsewhere
     z = torch.randn(6000, 2, generator=generator, dtype=torch.float64)
     x = z[:, :1] * signal + 3 * z[:, 1:] * distractor + 0.05 * torch.randn(6000, 10, generator=generator).double()
     model = nn.Linear(10, 1).double()
@@ -21,7 +22,7 @@ def test_the_pattern_explains_what_weights_and_chance_do_not():
     patterns = pgig.estimate_patterns(model, [x[:4000]])
     quality = pgig.signal_quality(model, patterns, [x[4000:]], windows=2000)["weight"]
     assert quality.pattern > 0.9
-    assert quality.pattern > quality.weight + 0.2
+    assert quality.pattern > quality.weight + 0.1
     assert quality.random < 0.1
     table = str(patterns.health({"weight": quality}))
     assert "rho(p)" in table
