@@ -75,14 +75,13 @@ def naive_gradient(net: str, model: nn.Module, x: Tensor, target: int, rule: str
 
 def matrix_gradient(model: nn.Sequential, x: Tensor, target: int, patterns: dict[str, Tensor]) -> Tensor:
     """PatternAttribution of the logit of a convolutional chain, by writing out every layer as a matrix."""
-    values, masks, matrices = x[None], [], []
+    values, matrices = x[None], []
     for name, module in model.named_children():
         shape = values.shape[1:]
         if hasattr(module, "weight"):
             plain = _matrix(module, shape, module.weight)
             matrices.append(_matrix(module, shape, module.weight * patterns[name]))
             out = module(values)
-            masks.append(None)
             torch.testing.assert_close(plain @ values.flatten() + _bias(module, out), out.flatten())
         else:
             out = module(values)
