@@ -103,7 +103,7 @@ def test_two_images_of_one_name_do_not_overwrite_each_other(folder):
         (("explain", "cat.png", "--model", "vgg16"), "vgg16 needs weights"),
         (("explain", "cat.png", "--model", "vgg16", "--weights", "no.pth"), "no weights file at no.pth"),
         (("explain", "cat.png", "--model", "vgg16", "--weights", "names.txt"), "cannot read weights"),
-        (("explain", "cat.png", "--model", "net:nothing"), "cannot make a model"),
+        (("explain", "cat.png", "--model", "net:nothing"), "cannot take a model"),
         (("explain", "cat.png", "--model", "net:wrong"), "the model failed on an image of shape"),
         (("explain", "cat.png", *SMALL, "--methods", "lime"), "unknown method 'lime'"),
         (("explain", "cat.png", *SMALL, "--methods", ","), "no method given"),

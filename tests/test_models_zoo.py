@@ -163,8 +163,8 @@ def test_a_text_classifier_lists_what_it_cannot_do():
 
     torch.manual_seed(0)
     model = Text().eval()
-    tokens = torch.randint(50, (64, 7))
-    patterns = pgig.estimate_patterns(model, tokens.split(16))
+    tokens = torch.randint(50, (2000, 7))
+    patterns = pgig.estimate_patterns(model, tokens.split(500))
     assert list(patterns) == ["hidden", "out"]
     assert set(patterns.facts["unsupported"]) == {"words", "lstm.weight_ih_l0", "lstm.weight_hh_l0"}
     assert "without a pattern: words" in str(patterns.health())

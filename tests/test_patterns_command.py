@@ -75,6 +75,27 @@ def test_unreadable_images_are_skipped_and_listed(folder):
     assert pgig.Patterns.load(folder / "p.safetensors").facts["samples"] == 12
 
 
+def test_damaged_members_of_a_zip_are_skipped(folder):
+    paths = sorted((folder / "photos").rglob("*.png"))
+    with zipfile.ZipFile(folder / "photos.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in paths:
+            archive.write(path, path.name)
+        start = archive.infolist()[3].header_offset
+    data = bytearray((folder / "photos.zip").read_bytes())
+    data[start + 200 : start + 260] = b"x" * 60
+    (folder / "photos.zip").write_bytes(data)
+    done = run(folder, "patterns", *SMALL, "--images", "photos.zip", "--out", "p.safetensors")
+    assert done.returncode == 0, done.stderr
+    assert f"skipped {paths[3].name}" in done.stdout
+
+
+def test_held_out_images_measure_the_quality(folder):
+    found = estimated(folder, "p.safetensors", "--held-out", "4")
+    assert found.facts["samples"] == 8
+    assert "rho(p)" in str(found.health())
+    assert len(found.facts["quality"]["0"]) == 3
+
+
 def test_moments_can_be_kept_and_resumed(folder):
     whole = estimated(folder, "whole.safetensors")
     estimated(folder, "part.safetensors", "--moments", "m.safetensors")
@@ -107,7 +128,7 @@ def test_what_is_interrupted_and_resumed_equals_what_is_not(folder, how):
         time.sleep(0.05)
     process.send_signal(how)
     _, said = process.communicate(timeout=60)
-    assert process.returncode == (-9 if how == signal.SIGKILL else 130)
+    assert process.returncode == {signal.SIGKILL: -9, signal.SIGTERM: 143, signal.SIGINT: 130}[how]
     assert how == signal.SIGKILL or "--resume goes on" in " ".join(said.split())
     assert 0 < pgig.Moments.load(checkpoint).notes["done"] < 12
     assert not (folder / "p.safetensors").exists()
@@ -141,11 +162,25 @@ def test_patterns_work_in_explain_and_for_no_other_weights(folder):
         (("--images", "photos", "--regime", "conv=linear"), "no layer matches 'conv'"),
         (("--images", "photos", "--batch-size", "0"), "batch size"),
         ((), "either --images or --import"),
-        (("--import", "net.py"), "cannot read net.py as a numpy archive"),
+        (("--images", "photos", "--out", "/dev/full"), "not a regular file"),
+        (("--images", "photos", "--out", "photos"), "photos is a folder"),
+        (("--images", "photos", "--moments", "p.safetensors"), "give two files"),
+        (("--images", "photos", "--weights", "w.safetensors", "--out", "w.safetensors"), "is the weights file"),
+        (("--images", "photos", "--held-out", "12"), "some must remain"),
+        (("--images", "photos", "--size", "1"), "failed on an image of shape (1, 3, 1, 1)"),
+        (("--images", "damaged.tar"), "the archive damaged.tar is damaged"),
+        (("--images", "cut.tar.gz"), "the archive cut.tar.gz is damaged"),
+        (("--import", "net.py"), "cannot read net.py: it is not a numpy archive"),
     ],
 )
 def test_bad_arguments(folder, arguments, message):
     (folder / "empty").mkdir()
+    (folder / "w.safetensors").write_bytes(b"weights")
+    for name, kind, share in (("damaged.tar", "w", 0.4), ("cut.tar.gz", "w:gz", 0.6)):
+        with tarfile.open(folder / name, kind) as tar:
+            tar.add(folder / "photos", "photos")
+        whole = (folder / name).read_bytes()
+        (folder / name).write_bytes(whole[: int(share * len(whole))])
     done = run(folder, "patterns", *SMALL, "--out", "p.safetensors", *arguments)
     assert done.returncode == 2
     assert message in done.stderr

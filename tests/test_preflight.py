@@ -9,7 +9,6 @@ from torch import nn
 import pgig
 
 
-@pytest.mark.filterwarnings("ignore:the pattern rule left these alone.*multi_head:pgig.PgigWarning")
 @pytest.mark.parametrize("name", ZOO)
 def test_every_kind_of_model_passes(name):
     report = pgig.check(made(name), torch.rand(1, 3, 32, 32))
@@ -28,7 +27,6 @@ def test_the_small_networks_are_covered_wholly(net):
         assert report.covered == 1
 
 
-@pytest.mark.filterwarnings("ignore:the pattern rule left these alone.*multi_head:pgig.PgigWarning")
 def test_treatments_are_named():
     rows = {
         row.layer or row.operation: row.treatment for row in pgig.check(made("resnet18"), torch.rand(1, 3, 64, 64)).rows
@@ -67,3 +65,38 @@ def test_whole_numbers_are_remarked_on():
     assert report.ok
     assert report.unsupported == ("0",)
     assert "whole numbers" in report.remarks[0]
+
+
+@pytest.mark.parametrize("broken", ["gradient", "forward"])
+def test_the_self_test_can_fail(broken, monkeypatch):
+    from pgig.geometry import Convolution
+    from pgig.operations import LayerFunction
+
+    if broken == "gradient":
+        right = Convolution.input_gradient
+        monkeypatch.setattr(Convolution, "input_gradient", lambda *args: 2 * right(*args))
+    else:
+        right = LayerFunction.forward
+        monkeypatch.setattr(LayerFunction, "forward", staticmethod(lambda *args: right(*args) + 1))
+    report = pgig.check(network("chain"), images(1))
+    assert not report.ok
+    assert ("autograd's" if broken == "gradient" else "outputs change") in "".join(report.failures)
+
+
+@pytest.mark.parametrize("example", [None, "text", (), torch.rand(1, 7), torch.tensor(1.0)])
+def test_a_bad_example_gets_a_clear_error(example):
+    with pytest.raises(pgig.PgigError, match="example"):
+        pgig.check(nn.Sequential(nn.Linear(4, 3)).eval(), example)
+
+
+def test_the_verdict_says_how_much_is_covered():
+    class Text(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.lstm, self.out = nn.LSTM(8, 64, batch_first=True), nn.Linear(64, 2)
+
+        def forward(self, x):
+            return self.out(self.lstm(x)[0][:, -1])
+
+    report = pgig.check(Text().eval(), torch.rand(1, 5, 8))
+    assert "yes, but for 0." in str(report).splitlines()[-1]

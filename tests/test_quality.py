@@ -24,7 +24,7 @@ def test_the_pattern_explains_what_weights_and_chance_do_not():
     assert quality.pattern > 0.9
     assert quality.pattern > quality.weight + 0.1
     assert quality.random < 0.1
-    table = str(patterns.health({"weight": quality}))
+    table = str(patterns.with_quality({"weight": quality}).health())
     assert "rho(p)" in table
     assert f"{quality.pattern:.2f}" in table
 

@@ -137,7 +137,7 @@ def test_a_factory_of_the_users_own(tmp_path, monkeypatch):
     (tmp_path / "my_net.py").write_text("import torch\ndef make(): return torch.nn.Linear(2, 3)\ndef bad(): return 5\n")
     monkeypatch.chdir(tmp_path)
     assert load_model("my_net:make").out_features == 3
-    for path, match in [("my_net:bad", "returned a int"), ("my_net:no", "cannot make"), ("no_net:make", "cannot make")]:
+    for path, match in [("my_net:bad", "returned a int"), ("my_net:no", "cannot take"), ("no_net:make", "cannot take")]:
         with pytest.raises(pgig.PgigError, match=match):
             load_model(path)
 

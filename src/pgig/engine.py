@@ -1,26 +1,24 @@
 """The engine: takes gradients at points, chunk by chunk, and sums up the terms of every method."""
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import zip_longest
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
 from torch.nn.utils import parametrize
 
-from pgig.calls import tensors_in
 from pgig.chunks import ChunkSize, is_out_of_memory
 from pgig.errors import PgigError
+from pgig.formats import formatted, runs_in_channels_last
 from pgig.inputs import Baseline, Inputs, PerInput, Tensors, checked_ids
 from pgig.layers import Layers
 from pgig.methods import Method, Start
 from pgig.mode import RuleMode
-from pgig.models import check_model, runs_channels_last, uncompiled, without_compilation
+from pgig.models import check_model, uncompiled, without_compilation
 from pgig.points import Here, Points, Slice
 from pgig.randomness import draws
-from pgig.rules import Rule, plain
+from pgig.rules import Rule
 from pgig.scores import Explained, Score, Target
 from pgig.summaries import State
 
@@ -61,7 +59,6 @@ class Engine:
         self._ids = checked_ids(ids, self._inputs.count)
         self._seed = seed
         self._size = ChunkSize(batch_size, self._inputs.device)
-        self._channels_last = runs_channels_last(self._model, self._inputs.members)
         self._rules = rules
         self._patterns = patterns if any(rule.needs_patterns for rule in rules) else None
 
@@ -69,35 +66,14 @@ class Engine:
     def open(self) -> Iterator[None]:
         """Owns all that a run changes: grad mode and the rule mode, both gone at the end whatever happens."""
         with torch.inference_mode(False), torch.enable_grad(), parametrize.cached(), uncompiled():
-            self._channels_last = self._channels_last and self._is_same_in_channels_last()
+            args, kwargs = self._extra.rows(torch.zeros(1, dtype=torch.long))
+            self._channels_last = runs_in_channels_last(self._model, self._inputs.members, args, kwargs)
             layers = Layers(self._model, self._patterns, self._channels_last)
             try:
                 with RuleMode(layers, self._rules, self._channels_last) as self._mode:
                     yield
             finally:
                 layers.close()
-
-    def _is_same_in_channels_last(self) -> bool:
-        """Some models count on the contiguous layout, as by writing through a view. Asked once per model and shape."""
-        key = tuple(self._inputs.shapes)
-        answers = _SAME_IN_CHANNELS_LAST.setdefault(self._model, {})
-        if key not in answers:
-            one = self._inputs.members
-            args, kwargs = self._extra.rows(torch.zeros(1, dtype=torch.long))
-            outputs = []
-            for channels_last in (False, True):
-                mode = RuleMode(Layers(self._model, None, channels_last), [plain], channels_last)
-                try:
-                    with torch.no_grad(), mode:
-                        outputs.append(
-                            self._model(*self._formatted([x[:1].clone() for x in one], channels_last), *args, **kwargs)
-                        )
-                except RuntimeError:
-                    if not channels_last:
-                        raise
-                    outputs.append(())
-            answers[key] = _agree(*outputs)
-        return answers[key]
 
     def run(
         self, groups: Mapping[Points, Mapping[str, Method]], progress: Callable[[int, int], object]
@@ -175,12 +151,7 @@ class Engine:
     def _leaves(self, slices: list[Slice]) -> list[Tensor]:
         at = torch.cat([piece.at for piece in slices])
         parts = [part.detach() for part in self._inputs.for_model(at)]
-        return self._formatted(parts, self._channels_last)
-
-    def _formatted(self, parts: list[Tensor], channels_last: bool) -> list[Tensor]:
-        if not channels_last:
-            return parts
-        return [p.contiguous(memory_format=torch.channels_last) if p.dim() == 4 else p for p in parts]
+        return formatted(parts, self._channels_last)
 
     def _backward(self, scores: Tensor, leaves: list[Tensor], rule: Rule, start: Start, *, keep: bool) -> Tensor:
         first = scores.detach() if start == "score" else torch.ones_like(scores)
@@ -191,21 +162,6 @@ class Engine:
         if not attribution.isfinite().all():
             raise PgigError(f"{name} came out NaN or infinite: a gradient overflows, or is not defined at a point")
         return self._inputs.like_inputs(attribution)
-
-
-# Do a model's outputs stay the same in channels_last? By model and shape of its inputs.
-_SAME_IN_CHANNELS_LAST: MutableMapping[Callable[..., Any], dict[Hashable, bool]] = WeakKeyDictionary()
-
-
-def _agree(one: Any, other: Any) -> bool:
-    pairs = list(zip_longest(tensors_in(one), tensors_in(other)))
-    return all(
-        a is not None
-        and b is not None
-        and a.shape == b.shape
-        and float((a - b).abs().max()) <= 1e-3 * float(a.abs().max())
-        for a, b in pairs
-    )
 
 
 def _add_terms(

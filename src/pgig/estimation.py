@@ -1,8 +1,7 @@
 """Estimating moments and patterns: one streaming pass over data, forward only."""
 
-from collections.abc import Callable, Iterable, Mapping, Sized
+from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
-from hashlib import blake2b
 from typing import Any, Literal, get_args
 
 import torch
@@ -10,14 +9,18 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 from torch.overrides import TorchFunctionMode
 
+from pgig.batches import checked_batch, checked_batches, fingerprint, samples_in
 from pgig.calls import LayerCall, Operation, read_layer_call
+from pgig.chunks import is_out_of_memory
 from pgig.errors import PgigError
+from pgig.formats import runs_in_channels_last
 from pgig.geometry import Product, Sums
 from pgig.layers import Layers
 from pgig.mode import RuleMode
-from pgig.models import check_model, runs_channels_last, without_compilation
-from pgig.moments import Form, LayerMoments, MaskedRegime, Moments
-from pgig.patterns import Patterns, weights_digest
+from pgig.models import check_model, uncompiled, without_compilation
+from pgig.moments import LayerMoments, Mask, MaskedRegime, Moments
+from pgig.patterns import Patterns, model_digest
+from pgig.quality import signal_quality
 from pgig.rules import plain
 from pgig.tracing import TracedLayer, trace
 
@@ -32,14 +35,19 @@ def estimate_patterns(
     batches: Iterable[Any],
     regime: Regimes = "auto",
     *,
-    mask: Literal["bias", "no_bias"] = "bias",
+    mask: Mask = "bias",
     preprocessing: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
+    held_out: Iterable[Any] | None = None,
 ) -> Patterns:
-    """Patterns of every layer of `model`, from data. See `estimate_moments`."""
-    return estimate_moments(
-        model, batches, regime, mask=mask, preprocessing=preprocessing, progress=progress
-    ).patterns()
+    """Patterns of every layer of `model`, from data. See `estimate_moments`.
+
+    held_out: batches that were not among `batches`, to measure the signal quality on (`pgig.signal_quality`), which
+        `health()` then shows.
+    """
+    moments = estimate_moments(model, batches, regime, mask=mask, preprocessing=preprocessing, progress=progress)
+    patterns = moments.patterns()
+    return patterns if held_out is None else patterns.with_quality(signal_quality(model, patterns, held_out))
 
 
 def estimate_moments(
@@ -47,7 +55,7 @@ def estimate_moments(
     batches: Iterable[Any],
     regime: Regimes = "auto",
     *,
-    mask: Literal["bias", "no_bias"] = "bias",
+    mask: Mask = "bias",
     preprocessing: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
 ) -> Moments:
@@ -63,7 +71,7 @@ def estimate_moments(
     progress: called with (samples done, samples in all or None).
     """
     estimator = Estimator(model, regime, mask, preprocessing)
-    total = _samples(batches)
+    total = samples_in(checked_batches(batches))
     for batch in batches:
         estimator.update(batch)
         if progress is not None:
@@ -78,7 +86,7 @@ class Estimator:
         self,
         model: nn.Module,
         regime: Regimes = "auto",
-        mask: Literal["bias", "no_bias"] = "bias",
+        mask: Mask = "bias",
         preprocessing: Mapping[str, Any] | None = None,
     ) -> None:
         unwrapped = without_compilation(model)
@@ -88,8 +96,11 @@ class Estimator:
         for wanted in regime.values() if isinstance(regime, Mapping) else [regime]:
             if wanted not in get_args(Regime):
                 raise PgigError(f"unknown regime {wanted!r}; choose one of: {', '.join(get_args(Regime))}")
-        if mask not in ("bias", "no_bias"):
+        if mask not in get_args(Mask):
             raise PgigError(f"unknown mask {mask!r}; choose 'bias' or 'no_bias'")
+        for name, parameter in unwrapped.named_parameters():
+            if not parameter.isfinite().all():
+                raise PgigError(f"the model has NaN or infinite weights ({name!r})")
         self._model, self._regime, self._mask = unwrapped, regime, mask
         self._preprocessing = dict(preprocessing or {})
         self._started: _MomentsMode | None = None
@@ -98,29 +109,36 @@ class Estimator:
         self.samples = 0
 
     def update(self, batch: Any) -> None:
-        x = _input(batch)
+        x = checked_batch(batch)
+        try:
+            with torch.no_grad(), parametrize.cached(), uncompiled():
+                self._read(x)
+        except (RuntimeError, TypeError, IndexError, AttributeError) as error:
+            if is_out_of_memory(error):
+                raise
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            raise PgigError(f"the model failed on a batch of shape {tuple(x.shape)}, {x.dtype}: {reason}") from error
+        self.samples += len(x)
+        self._fingerprint = (self._fingerprint + fingerprint(x)) % 2**64
+
+    def _read(self, x: Tensor) -> None:
         if self._started is None:
             self._started = self._start(x)
-        channels_last = runs_channels_last(self._model, [x])
-        inside = x.contiguous(memory_format=torch.channels_last) if channels_last else x.clone()
-        with torch.no_grad(), parametrize.cached():
-            layers = Layers(self._model, None, channels_last)
-            with RuleMode(layers, [plain], channels_last), self._started.reading(layers):
-                self._model(inside)
-        self.samples += len(x)
-        self._fingerprint = (self._fingerprint + _fingerprint(x)) % 2**64
+        channels_last = runs_in_channels_last(self._model, [x])
+        layers = Layers(self._model, None, channels_last)
+        with RuleMode(layers, [plain], channels_last), self._started.reading(layers):
+            self._model(x.contiguous(memory_format=torch.channels_last) if channels_last else x.clone())
 
     def moments(self) -> Moments:
         if self._started is None:
             raise PgigError("no data: the batches are empty")
         layers = self._started.finished()
-        digest = weights_digest(self._model, list(layers))
+        digest = model_digest(self._model)
         return Moments(layers, self.samples, digest, self._fingerprint, self._preprocessing, self._unsupported)
 
     def _start(self, x: Tensor) -> "_MomentsMode":
         traced = trace(self._model, x[:1])
-        forms = {n: Form.of(t.geometry, t.weight, t.original) for n, t in traced.layers.items()}
-        partly = [name for name, form in forms.items() if form is None]
+        partly = [name for name, layer in traced.layers.items() if layer.form is None]
         self._unsupported = (*traced.hidden, *partly)
         regimes = {name: _resolved(self._regime, layer) for name, layer in traced.layers.items() if name not in partly}
         if not regimes:
@@ -128,7 +146,10 @@ class Estimator:
         if isinstance(self._regime, Mapping):
             for pattern in self._regime:
                 if not any(fnmatchcase(name, pattern) for name in regimes):
-                    raise PgigError(f"no layer matches {pattern!r}; the layers are {', '.join(list(regimes)[:4])}, ...")
+                    more = ", ..." if len(regimes) > 4 else ""
+                    raise PgigError(
+                        f"no layer matches {pattern!r}; the layers are {', '.join(list(regimes)[:4])}{more}"
+                    )
         return _MomentsMode(traced.layers, regimes, self._mask)
 
 
@@ -144,11 +165,12 @@ class _MomentsMode(TorchFunctionMode):
     """Adds every call of a layer to the layer's sums, and lets it pass."""
 
     def __init__(
-        self, layers: Mapping[str, TracedLayer], regimes: Mapping[str, tuple[MaskedRegime, bool]], mask: str
+        self, layers: Mapping[str, TracedLayer], regimes: Mapping[str, tuple[MaskedRegime, bool]], mask: Mask
     ) -> None:
         super().__init__()
         self._layers, self._regimes, self._mask = layers, regimes, mask
         self._sums: dict[str, Sums] = {}
+        self._lent: set[str] = set()  # layers whose sums somebody else holds: not to be written to
         self._rows: dict[str, list[tuple[Product, Tensor, Tensor, Tensor | None]]] = {}
         self._reading: Layers | None = None
 
@@ -173,12 +195,13 @@ class _MomentsMode(TorchFunctionMode):
         result = {}
         for name, (regime, centred) in self._regimes.items():
             layer = self._layers[name]
-            form = Form.of(layer.geometry, layer.weight, layer.original)
-            if form is None or name not in self._sums:
+            if layer.form is None or name not in self._sums:
                 raise PgigError(f"layer {name!r} was called in the first batch and not later: its moments are missing")
             sums = self._sums[name]
-            factor = layer.norm.factor if layer.norm is not None else layer.original.new_ones(len(sums.y))
-            result[name] = LayerMoments(layer.original, form, regime, centred, factor.detach().cpu(), sums)
+            factor = layer.norm.factor.cpu().clone() if layer.norm is not None else torch.ones(len(sums.y))
+            weight = layer.original.detach().cpu().clone()  # the model may change later
+            result[name] = LayerMoments(weight, layer.form, regime, centred, factor, sums, self._mask)
+        self._lent = set(result)
         return result
 
     def _add(self, call: LayerCall, y: Tensor) -> None:
@@ -205,16 +228,17 @@ class _MomentsMode(TorchFunctionMode):
             self._sums[name] = Sums(sums.samples, *(part.clone().cpu() for part in sums[1:]))
             return
         before = self._sums[name]
-        for mine, new in zip(before[1:], sums[1:], strict=True):
-            mine.add_(new.to(mine.device))
-        self._sums[name] = before._replace(samples=before.samples + sums.samples)
+        if name in self._lent:
+            before = Sums(before.samples, *(part.clone() for part in before[1:]))
+            self._lent.discard(name)
+        self._sums[name] = before.grown(sums)
 
     def _active(self, call: LayerCall, y: Tensor) -> Tensor | None:
         regime, _ = self._regimes[call.layer.name]
         if regime == "linear":
             return None
-        norm = self._layers[call.layer.name].norm
-        judged = y
+        norm, added = self._layers[call.layer.name].norm, self._layers[call.layer.name].bias
+        judged = y if added is None or self._mask == "no_bias" else y + added
         if self._mask == "no_bias":
             if call.bias is not None:
                 judged = judged - call.geometry.per_unit(call.bias, y)
@@ -223,27 +247,3 @@ class _MomentsMode(TorchFunctionMode):
             factor, shift = (call.geometry.per_unit(part, y) for part in norm)
             judged = judged * factor + shift
         return judged > 0 if regime == "positive" else judged <= 0
-
-
-def _input(batch: Any) -> Tensor:
-    x = batch[0] if isinstance(batch, list | tuple) else batch
-    if not isinstance(x, Tensor):
-        raise PgigError(f"a batch must be a tensor, or a tuple that begins with one, got {type(x).__name__}")
-    if x.dim() == 0 or len(x) == 0:
-        raise PgigError(f"a batch of shape {tuple(x.shape)} is empty")
-    if x.is_floating_point() and not x.isfinite().all():
-        raise PgigError("a batch has NaN or infinite values")
-    return x.detach()
-
-
-def _samples(batches: Iterable[Any]) -> int | None:
-    if isinstance(batches, list | tuple):
-        return sum(len(_input(batch)) for batch in batches)
-    dataset = getattr(batches, "dataset", None)
-    return len(dataset) if isinstance(dataset, Sized) and not getattr(batches, "drop_last", False) else None
-
-
-def _fingerprint(x: Tensor) -> int:
-    rows = x.cpu().contiguous().flatten(1) if x.dim() > 1 else x.cpu()[:, None]
-    digests = (blake2b(row.contiguous().view(torch.uint8).numpy().data, digest_size=8).digest() for row in rows)
-    return sum(int.from_bytes(digest, "little") for digest in digests)

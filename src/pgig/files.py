@@ -5,11 +5,27 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from pgig.errors import PgigError
+
+
+def check_target(path: Path) -> None:
+    """Refuse what is no place for a file, before work is spent on it."""
+    if path.is_dir():
+        raise PgigError(f"{path} is a folder: give the name of a file")
+    if path.exists() and not path.is_file():
+        raise PgigError(f"{path} is not a regular file: it would be replaced")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise PgigError(f"cannot make the folder {path.parent}: {error.strerror}") from error
+    if not os.access(path.parent, os.W_OK):
+        raise PgigError(f"the folder {path.parent} cannot be written to")
+
 
 @contextmanager
 def written(path: Path) -> Iterator[Path]:
     """A temporary path beside `path`, with the same ending, that is renamed to it when all went well."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    check_target(path)
     temporary = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
     try:
         yield temporary

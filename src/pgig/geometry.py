@@ -9,6 +9,8 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
+_PLACES = 4096  # of an output that are summed up in float32, before float64 takes over
+
 
 class Sums(NamedTuple):
     """Sums over samples: over all of them, and over those that each unit's mask lets through. In float64."""
@@ -19,6 +21,12 @@ class Sums(NamedTuple):
     y_active: Tensor  # [units]
     x_active: Tensor  # [units, fan_in]
     xy_active: Tensor  # [units, fan_in]
+
+    def grown(self, more: "Sums") -> "Sums":
+        """These sums, written to, and more."""
+        for mine, new in zip(self[1:], more[1:], strict=True):
+            mine.add_(new.to(mine.device))
+        return self._replace(samples=self.samples + more.samples)
 
 
 class Geometry(Protocol):
@@ -40,6 +48,10 @@ class Geometry(Protocol):
 
     def per_unit(self, values: Tensor, output: Tensor) -> Tensor:
         """Values [units], shaped to broadcast with an output."""
+        ...
+
+    def unit_axis(self, axes: int) -> int | None:
+        """Which of the output's axes counts the units, if any."""
         ...
 
 
@@ -75,17 +87,32 @@ class Convolution:
     def per_unit(self, values: Tensor, output: Tensor) -> Tensor:
         return values.reshape(-1, *[1] * (output.dim() - 2))
 
+    def unit_axis(self, axes: int) -> int | None:
+        return 1 if axes == 2 + len(self.stride) else None
+
     def sums(self, x: Tensor, y: Tensor, mask: Tensor | None, shape: torch.Size) -> Sums:
+        """A few images at a time, since the sums within a call are float32."""
+        x, y = _at_least_single(x), _at_least_single(y)
+        few = max(1, _PLACES // max(1, y[0, 0].numel()))
+        total: Sums | None = None
+        for first in range(0, len(x), few):
+            some = slice(first, first + few)
+            part = self._sums(x[some], y[some], None if mask is None else mask[some], shape)
+            total = part if total is None else total.grown(part)
+        assert total is not None
+        return total
+
+    def _sums(self, x: Tensor, y: Tensor, mask: Tensor | None, shape: torch.Size) -> Sums:
         """By the weight's gradient: that of `g` as the output's gradient is the sum of g times the windows of x.
 
-        float32 would cancel where means are large, so x and y are shifted by the means of the first sample, which is
-        undone in float64: a window's shift counts where the window lies inside x, which `_inside` sums up.
+        float32 would cancel where means are large, so x and y are shifted by their means, which is undone in float64: a
+        window's shift counts where the window lies inside x, which `_inside` sums up.
         """
-        every = tuple(range(2, x.dim()))
-        shift_x, shift_y = x[:1].mean((0, *every)), y[:1].mean((0, *every))
+        every = (0, *range(2, x.dim()))
+        shift_x, shift_y = x.mean(every), y.mean(every)
         x = x - self.per_unit(shift_x, x)
         arriving, y_all = self._stacked(y, shift_y, mask)
-        windows = torch.unflatten(self._correlate(x, arriving, shape).double(), 0, (self.groups, -1))
+        windows = torch.unflatten(self._correlate(x, arriving, shape), 0, (self.groups, -1))
         inside, totals = self._inside(arriving, x.shape[2:], shape[2:])
         inside, totals = torch.unflatten(inside, 0, (self.groups, -1)), torch.unflatten(totals, 0, (self.groups, -1))
         # [groups, g, fan_in]: the shift of x comes back
@@ -96,6 +123,7 @@ class Convolution:
         y_active, active = (
             part.flatten() for part in (totals[:, :units], totals[:, units:].expand_as(totals[:, :units]))
         )
+        m, active = m.contiguous(), active.contiguous()  # where there is no mask they are the same for all units
         d, samples = shift_y.double(), y.numel() // y.shape[1]
         return Sums(samples, y_all + samples * d, active, y_active + active * d, m, ym + d[:, None] * m)
 
@@ -140,14 +168,13 @@ class Convolution:
 
     def _correlate(self, x: Tensor, arriving: Tensor, shape: torch.Size) -> Tensor:  # [channels of arriving, fan_in]
         channels = arriving.shape[1]
-        kernel = shape[2:]
         outer = x.shape[1] if self.transposed else channels
         inner = (channels if self.transposed else x.shape[1]) // self.groups
-        dummy = _empty(x, (outer, inner, *kernel))
+        dummy = _empty(x, (outer, inner, *shape[2:]))
         _, result, _ = torch.ops.aten.convolution_backward(
             arriving, x, dummy, None, *self._settings, [False, True, False]
         )
-        return self.canonical(torch.as_tensor(result))
+        return self.canonical(torch.as_tensor(result).double())
 
     def _inside(self, arriving: Tensor, size: torch.Size, kernel: torch.Size) -> tuple[Tensor, Tensor]:
         """Sums of `arriving` where each place of the kernel lies inside x, [channels, *kernel], and in all."""
@@ -209,8 +236,11 @@ class Product:
     def per_unit(self, values: Tensor, output: Tensor) -> Tensor:
         return values[:, None] if self.side == "left" else values
 
+    def unit_axis(self, axes: int) -> int | None:
+        return None if self.side == "vector" else axes - 2 if self.side == "left" else axes - 1
+
     def sums(self, x: Tensor, y: Tensor, mask: Tensor | None, shape: torch.Size) -> Sums:
-        x, y = self.rows(x), self.output_rows(y)
+        x, y = _at_least_single(self.rows(x)), _at_least_single(self.output_rows(y))
         mask = None if mask is None else self.output_rows(mask).to(y)
         shift_x, shift_y = x.mean(0), y.mean(0)
         x, y = x - shift_x, y - shift_y
@@ -228,11 +258,17 @@ class Product:
 
     def rows(self, values: Tensor) -> Tensor:
         """Inputs as [samples, features]."""
-        return (values.mT if self.side == "left" else values).flatten(0, -2)
+        values = values.mT if self.side == "left" else values
+        return values.reshape(-1, values.shape[-1])
 
     def output_rows(self, values: Tensor) -> Tensor:
         """Outputs as [samples, units]."""
         return values.reshape(-1, 1) if self.side == "vector" else self.rows(values)
+
+
+def _at_least_single(values: Tensor) -> Tensor:
+    """Sums of half precision overflow."""
+    return values.float() if values.element_size() < 4 else values
 
 
 def _empty(like: Tensor, shape: tuple[int, ...]) -> Tensor:

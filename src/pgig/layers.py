@@ -88,6 +88,7 @@ class Layers:
         if isinstance(model, nn.Module):
             self._collect(model)
         self._patterns = {} if patterns is None else self._checked(patterns)
+        self.unsupported = frozenset(getattr(patterns, "unsupported", ()))  # known to keep their plain gradient
 
     def find(self, weight: object) -> Layer | None:
         """The layer that `weight` belongs to, if it is a parameter of the model or a view of one."""

@@ -132,6 +132,9 @@ class RuleMode(TorchFunctionMode):
             self._layers_called.add(layer.name)
         if not call.x.requires_grad or isinstance(call.x, nn.Parameter):  # not on the way from the input
             return call.as_given(call.run(call.x))
+        if self._needs_patterns and layer.name in self._layers.unsupported:
+            self._products_left.add(layer.name)
+            return call.as_given(call.run(call.x))
         if self._needs_patterns and layer.pattern is None:
             covered = len(self._layers.with_patterns())
             raise PgigError(
@@ -152,18 +155,14 @@ class RuleMode(TorchFunctionMode):
         weight: Tensor | None = None, bias: Tensor | None = None, training: bool = False, momentum: float = 0.1,
         eps: float = 1e-5,
     ) -> Tensor:  # fmt: skip
-        if training:
-            raise PgigError(
-                "a batch norm uses the statistics of the batch, so inputs would influence each other: "
-                "call model.eval(), and keep track_running_stats on"
-            )
+        check_norm(running_var, training)
 
         def run(x: Tensor) -> Tensor:
             return func(x, running_mean, running_var, weight, bias, training, momentum, eps)
 
-        behind_layer = type(input.grad_fn).__name__ == "LayerFunctionBackward"
-        if not (self._replaces_norms and behind_layer and running_var is not None):
+        if not (self._replaces_norms and _behind_layer(input)):
             return run(input)
+        assert running_var is not None
         factor = (running_var + eps).rsqrt() * (1 if weight is None else weight.detach())
         result: Tensor = NormFunction.apply(input, self, factor, run)  # type: ignore[no-untyped-call]
         return result
@@ -198,6 +197,25 @@ class RuleMode(TorchFunctionMode):
                 raise
             # the model counts on the contiguous layout that it would have without channels_last
             return func(tensor.contiguous(), *shape, **kwargs)
+
+
+def check_norm(running_var: Tensor | None, training: bool) -> None:
+    if training or running_var is None:
+        raise PgigError(
+            "a batch norm uses the statistics of the batch, so inputs would influence each other: "
+            "call model.eval(), and keep track_running_stats on"
+        )
+
+
+def _behind_layer(input: Tensor) -> bool:
+    """Did a layer compute `input`, or what it is a copy of, with its units along axis 1?"""
+    node: Any = input.grad_fn
+    while node is not None and node.name() in ("CloneBackward0", "ToCopyBackward0"):
+        node = node.next_functions[0][0]
+    if type(node).__name__ != "LayerFunctionBackward":
+        return False
+    *_, geometry, _ = node.held
+    return bool(geometry.unit_axis(input.dim()) == 1)
 
 
 _RANDOM = "dropout is on, so the model is not a function of its input: call model.eval()"

@@ -1,7 +1,7 @@
 """What a model must be, for the engine and for a rule."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -49,14 +49,6 @@ def check_model(model: Callable[..., Any], rules: Iterable[Rule], patterns: Mapp
         patterns.check(model)  # type: ignore[arg-type]
 
 
-def runs_channels_last(model: Callable[..., Any], inputs: Sequence[Tensor]) -> bool:
-    """Is the channels_last format the faster one here? On CPUs it is for convolutions in float32 and below."""
-    if not isinstance(model, nn.Module) or _scripted(model) or any(x.device.type != "cpu" for x in inputs):
-        return False
-    has_images = any(x.dim() == 4 and x.dtype != torch.float64 for x in inputs)
-    return has_images and any(parameter.dim() == 4 for parameter in model.parameters())
-
-
 def _check_eval(model: nn.Module) -> None:
     for name, module in model.named_modules():
         if module.training and _differs_in_training(module):
@@ -75,9 +67,10 @@ def _differs_in_training(module: nn.Module) -> bool:
 def _check_visible(model: object, rule: Rule) -> None:
     if isinstance(model, nn.Module) and any(isinstance(m, nn.DataParallel) for m in model.modules()):
         raise PgigError(f"the {rule.name} rule cannot act inside DataParallel: pass model.module")
-    if isinstance(model, nn.Module) and (name := _scripted(model)):
+    if isinstance(model, nn.Module) and (name := is_scripted(model)):
         raise PgigError(f"the {rule.name} rule cannot act inside TorchScript ({name}): pass the original module")
 
 
-def _scripted(model: nn.Module) -> str | None:
+def is_scripted(model: nn.Module) -> str | None:
+    """The name of a scripted module in it, if there is one."""
     return next((type(m).__name__ for m in model.modules() if isinstance(m, torch.jit.ScriptModule)), None)

@@ -13,47 +13,15 @@ from torch import Tensor
 
 from pgig.errors import PgigError
 from pgig.files import written
-from pgig.geometry import Convolution, Geometry, Sums
+from pgig.forms import Form
+from pgig.geometry import Sums
 from pgig.patterns import LayerHealth, Patterns
 
 MaskedRegime = Literal["positive", "negative", "linear"]
+Mask = Literal["bias", "no_bias"]
 # A denominator w.a this small against |w| |a| says that the direction a hardly moves the unit.
 WEAK = 1e-3
-
-
-@dataclass(frozen=True)
-class Form:
-    """How a parameter holds its units: a row or a column each, or as a transposed convolution in groups does."""
-
-    kind: Literal["rows", "columns", "transposed"]
-    groups: int = 1
-
-    @staticmethod
-    def of(geometry: Geometry, used: Tensor, original: Tensor) -> "Form | None":
-        """None where only a part of the parameter is used."""
-        if used.numel() != original.numel():
-            return None
-        if isinstance(geometry, Convolution):
-            return Form("transposed", geometry.groups) if geometry.transposed else Form("rows")
-        if original.dim() == 1:
-            return Form("rows")
-        return Form("rows" if geometry.canonical(used).stride() == original.stride() else "columns")
-
-    def rows(self, parameter: Tensor) -> Tensor:  # [units, fan_in]
-        if self.kind == "columns":
-            return parameter.mT
-        if parameter.dim() == 1:  # one unit
-            return parameter[None]
-        return _grouped(self.groups).canonical(parameter) if self.kind == "transposed" else parameter.flatten(1)
-
-    def parameter(self, rows: Tensor, shape: torch.Size) -> Tensor:
-        if self.kind == "columns":
-            return rows.mT
-        return _grouped(self.groups).from_canonical(rows, shape) if self.kind == "transposed" else rows.reshape(shape)
-
-
-def _grouped(groups: int) -> Convolution:
-    return Convolution((), (), (), groups, True, ())
+FEW = 10  # samples in the regime: a pattern from fewer is hardly more than one of them
 
 
 @dataclass(frozen=True)
@@ -64,6 +32,7 @@ class LayerMoments:
     centred: bool  # take E+[y] in place of E[y]
     factor: Tensor  # [units]: gamma / sigma of the batch norm behind, or ones
     sums: Sums
+    mask: Mask = "bias"  # where activity was judged: behind the bias, or before it
 
     def __add__(self, other: "LayerMoments") -> "LayerMoments":
         tensors = (mine + its for mine, its in zip(self.sums[1:], other.sums[1:], strict=True))
@@ -72,10 +41,13 @@ class LayerMoments:
     def pattern(self) -> tuple[Tensor, LayerHealth]:
         """The pattern, shaped like the parameter and in its dtype, and how far it can be trusted."""
         samples, y, active, y_active, x_active, xy_active = self.sums
+        if not all(part.isfinite().all() for part in self.sums[1:]):
+            raise PgigError("the model's activations are NaN or infinite on this data: no pattern can be had from them")
         w = self.form.rows(self.weight).double() * self.factor.double()[:, None]
         n = active.clamp(min=1)[:, None]
         mean_x, mean_xy, mean_y_active = x_active / n, xy_active / n, y_active[:, None] / n
         within = (mean_xy - mean_x * mean_y_active) * self.factor.double()[:, None]
+        within = torch.where((active < 2)[:, None], 0.0, within)  # of one sample it is nothing but rounding
         direction = within
         if not self.centred:
             direction = within + mean_x * (mean_y_active - y[:, None] / max(samples, 1)) * self.factor.double()[:, None]
@@ -98,6 +70,7 @@ class LayerMoments:
             dead=int((~alive).sum()),
             weak=int((weak & alive).sum()),
             negative=int((negative & alive).sum()),
+            few=int((alive & ~weak & ~negative & (active < FEW)).sum()),
             largest=float(rows.abs().max()),
             error=float(torch.where(alive, error, 0.0).max()),
         )
@@ -125,12 +98,17 @@ class Moments:
     notes: Mapping[str, Any] = field(default_factory=dict)  # the owner's own, such as where to resume; not added
 
     def __add__(self, other: "Moments") -> "Moments":
+        if not isinstance(other, Moments):
+            return NotImplemented
         if self.digest != other.digest:
             raise PgigError("moments of different weights cannot be added: estimate both with the same model")
-        ways = [{name: (m.regime, m.centred) for name, m in side.layers.items()} for side in (self, other)]
+        ways = [{name: (m.regime, m.centred, m.mask) for name, m in side.layers.items()} for side in (self, other)]
         if ways[0] != ways[1]:
-            raise PgigError("moments of different regimes cannot be added: estimate both with the same regime")
-        if json.dumps(dict(self.preprocessing)) != json.dumps(dict(other.preprocessing)):
+            raise PgigError(
+                "moments of different regimes or masks cannot be added: estimate both with the same regime and mask"
+            )
+        mine, its = (json.dumps(dict(side.preprocessing), sort_keys=True) for side in (self, other))
+        if mine != its:
             raise PgigError("moments of differently preprocessed data cannot be added")
         return replace(
             self,
@@ -139,6 +117,13 @@ class Moments:
             fingerprint=(self.fingerprint + other.fingerprint) % 2**64,
             notes={},
         )
+
+    def __radd__(self, other: object) -> "Moments":
+        """So that sum() adds shards up."""
+        return self if other == 0 else NotImplemented
+
+    def __repr__(self) -> str:
+        return f"Moments of {len(self.layers)} layers, from {self.samples} samples"
 
     def patterns(self) -> Patterns:
         found = {name: layer.pattern() for name, layer in self.layers.items()}
@@ -151,6 +136,7 @@ class Moments:
                 "data": f"{self.fingerprint:016x}",
                 "preprocessing": dict(self.preprocessing),
                 "unsupported": list(self.unsupported),
+                "mask": next(iter(self.layers.values())).mask,
             },
         ).warned()
 
@@ -159,7 +145,7 @@ class Moments:
         for name, layer in self.layers.items():
             layers[name] = {
                 "form": asdict(layer.form), "regime": layer.regime, "centred": layer.centred,
-                "samples": layer.sums.samples,
+                "samples": layer.sums.samples, "mask": layer.mask,
             }  # fmt: skip
             tensors[f"{name}|weight"] = layer.weight.detach().contiguous()
             tensors[f"{name}|factor"] = layer.factor.contiguous()
@@ -175,18 +161,23 @@ class Moments:
     def load(cls, path: str | Path) -> "Moments":
         try:
             with safe_open(path, "pt") as file:
-                about = json.loads((file.metadata() or {})["pgig moments"])
+                facts = file.metadata() or {}
+                if "pgig moments" not in facts:
+                    raise PgigError(f"{path} does not hold moments" + (", but patterns" * ("pgig patterns" in facts)))
+                about = json.loads(facts["pgig moments"])
                 layers = {name: _loaded(file, name, info) for name, info in about["layers"].items()}
-        except (SafetensorError, OSError, KeyError, ValueError) as error:
+            return cls(
+                layers, about["samples"], about["digest"], about["fingerprint"], about["preprocessing"],
+                tuple(about["unsupported"]), about["notes"],
+            )  # fmt: skip
+        except PgigError:
+            raise
+        except (SafetensorError, OSError, KeyError, ValueError, TypeError) as error:
             raise PgigError(f"cannot read moments from {path}: {error}") from error
-        return cls(
-            layers, about["samples"], about["digest"], about["fingerprint"], about["preprocessing"],
-            tuple(about["unsupported"]), about["notes"],
-        )  # fmt: skip
 
 
 def _loaded(file: Any, name: str, info: Mapping[str, Any]) -> LayerMoments:
     tensors = {key: file.get_tensor(f"{name}|{key}") for key in ("weight", "factor", *Sums._fields[1:])}
     weight, factor = tensors.pop("weight"), tensors.pop("factor")
     sums = Sums(info["samples"], **tensors)
-    return LayerMoments(weight, Form(**info["form"]), info["regime"], info["centred"], factor, sums)
+    return LayerMoments(weight, Form(**info["form"]), info["regime"], info["centred"], factor, sums, info["mask"])

@@ -2,7 +2,7 @@
 
 import json
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -12,7 +12,6 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
-from torch.nn.utils import parametrize
 
 from pgig.errors import PgigError, PgigWarning
 from pgig.files import written
@@ -34,6 +33,7 @@ class LayerHealth:
     negative: int  # units whose denominator is negative: likewise
     largest: float  # |p|
     error: float  # |w.p - 1|, over live units
+    few: int = 0  # other units that were in the regime too few times
 
 
 class Patterns(Mapping[str, Tensor]):
@@ -64,35 +64,47 @@ class Patterns(Mapping[str, Tensor]):
     def __repr__(self) -> str:
         return f"Patterns of {len(self)} layers, from {self.facts.get('samples', 'unknown')} samples"
 
-    def health(self, quality: Mapping[str, Any] | None = None) -> "Health":
-        """A table per layer; with `quality`, what `pgig.signal_quality` says on held-out data, three columns more."""
-        return Health(self.layers, self.facts, quality or {})
+    def health(self) -> "Health":
+        """A table per layer; with what `with_quality` keeps, three columns more."""
+        return Health(self.layers, self.facts)
+
+    @property
+    def unsupported(self) -> tuple[str, ...]:
+        """Layers that have no pattern and keep their plain gradient."""
+        return tuple(self.facts.get("unsupported", ()))
+
+    def with_quality(self, quality: Mapping[str, Any]) -> "Patterns":
+        """The same with what `pgig.signal_quality` found on held-out data: shown by `health()`, kept in files."""
+        found = {name: [rho.weight, rho.pattern, rho.random] for name, rho in quality.items()}
+        return Patterns(self, self.digest, self.layers, {**self.facts, "quality": found})
 
     def check(self, model: nn.Module) -> None:
         """Refuse a model with other weights than those the patterns were estimated for."""
         if self.digest is None:
             return
-        look = _quick_look(model, self)
+        if not isinstance(model, nn.Module):
+            raise PgigError(f"patterns belong to a module, got {type(model).__name__}")
+        look = _quick_look(model)
         if look == self._checked:
             return
-        theirs = weights_digest(model, self)
+        theirs = model_digest(model)
         if theirs != self.digest:
-            mine = set(self.digest.split())
-            layer = next((word.partition("=")[0] for word in theirs.split() if word not in mine), "?")
+            found = _difference(self.digest, theirs)
             raise PgigError(
-                f"these patterns were estimated for other weights than this model's: layer {layer!r} differs. Estimate "
-                "them anew for this model, or pass dict(patterns) (--force) to use them all the same"
+                f"these patterns were estimated for other weights than this model's: {found}. "
+                "Estimate them anew for this model, or pass dict(patterns) (--force) to use them all the same"
             )
         self._checked = look
 
     def for_model(self, model: nn.Module) -> "Patterns":
         """The same patterns, tied to the weights of `model`: for those from elsewhere."""
-        return Patterns(self, weights_digest(model, self), self.layers, self.facts)
+        Layers(model, self, channels_last=False)  # refuses patterns that do not fit
+        return Patterns(self, model_digest(model), self.layers, self.facts)
 
     def warned(self) -> "Patterns":
         """Say once if many units are unhealthy."""
         units = sum(layer.units for layer in self.layers.values())
-        unhealthy = sum(layer.dead + layer.weak + layer.negative for layer in self.layers.values())
+        unhealthy = sum(layer.dead + layer.weak + layer.negative + layer.few for layer in self.layers.values())
         if unhealthy > UNHEALTHY_SHARE * units:
             warnings.warn(
                 f"{unhealthy} of {units} units have no pattern or an unreliable one: see patterns.health(), and "
@@ -120,9 +132,14 @@ class Patterns(Mapping[str, Tensor]):
         try:
             with safe_open(path, "pt") as file:
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no mapping)
-                about = json.loads((file.metadata() or {}).get("pgig patterns", "{}"))
+                facts = file.metadata() or {}
+                if "pgig moments" in facts:
+                    raise PgigError(f"{path} holds moments: make patterns of them with Moments.load(path).patterns()")
+                about = json.loads(facts.get("pgig patterns", "{}"))
             layers = {name: LayerHealth(**layer) for name, layer in about.get("layers", {}).items()}
-        except (SafetensorError, OSError, ValueError, TypeError) as error:
+        except PgigError:
+            raise
+        except (SafetensorError, OSError, ValueError, TypeError, AttributeError) as error:
             raise PgigError(f"cannot read patterns from {path}: {error}") from error
         return cls(tensors, about.get("digest"), layers, about.get("facts"))
 
@@ -133,15 +150,28 @@ class Health:
 
     layers: Mapping[str, LayerHealth]
     facts: Mapping[str, Any]
-    quality: Mapping[str, Any]
 
     def __str__(self) -> str:
-        head = ["layer", "regime", "units", "active", "dead", "weak", "negative", "max |p|", "max |w.p-1|", "samples"]
-        head += ["rho(w)", "rho(p)", "rho(random)"] if self.quality else []
+        if not self.layers:
+            return "nothing is known of the health of these patterns: they were not estimated here"
+        head = [
+            "layer",
+            "regime",
+            "units",
+            "active",
+            "dead",
+            "weak",
+            "negative",
+            "few",
+            "max |p|",
+            "max |w.p-1|",
+            "samples",
+        ]
+        head += ["rho(w)", "rho(p)", "rho(random)"] if "quality" in self.facts else []
         rows = [
             [
                 name, r.regime, f"{r.units}", f"{r.active_share:.0%}", f"{r.dead}", f"{r.weak}", f"{r.negative}",
-                f"{r.largest:.3g}", f"{r.error:.1e}", f"{r.samples}", *self._rho(name),
+                f"{r.few}", f"{r.largest:.3g}", f"{r.error:.1e}", f"{r.samples}", *self._rho(name),
             ]
             for name, r in self.layers.items()
         ]  # fmt: skip
@@ -156,32 +186,33 @@ class Health:
         return "\n".join(lines + ([f"without a pattern: {', '.join(unsupported)}"] if unsupported else []))
 
     def _rho(self, name: str) -> list[str]:
-        if not self.quality:
+        if "quality" not in self.facts:
             return []
-        found = self.quality.get(name)
-        return [f"{rho:.2f}" for rho in (found.weight, found.pattern, found.random)] if found else ["", "", ""]
+        return [f"{rho:.2f}" for rho in self.facts["quality"].get(name, [])] or ["", "", ""]
 
 
-def weights_digest(model: nn.Module, names: Iterable[str]) -> str:
-    """A digest of the weights of the layers called `names`: a word `layer=digest` for each."""
+def _difference(mine: str, theirs: str) -> str:
+    one, other = (dict(word.rsplit("=", 1) for word in digest.split()) for digest in (mine, theirs))
+    if missing := [name for name in one if name not in other]:
+        return f"it has no {missing[0]!r}"
+    return f"{next(name for name in other if one.get(name) != other[name])!r} differs"
+
+
+def model_digest(model: nn.Module) -> str:
+    """A digest of all that the model has learnt, norms and biases too: a word `name=digest` for each tensor."""
     words = []
-    for name, weight in _weights(model, names):
-        content = blake2b(f"{tuple(weight.shape)} {weight.dtype}".encode(), digest_size=8)
-        content.update(weight.detach().cpu().contiguous().view(torch.uint8).numpy().data)
+    for name, tensor in _learnt(model):
+        content = blake2b(f"{tuple(tensor.shape)} {tensor.dtype}".encode(), digest_size=8)
+        content.update(tensor.cpu().contiguous().flatten().view(torch.uint8).numpy().data)
         words.append(f"{name}={content.hexdigest()}")
     return " ".join(words)
 
 
-def _quick_look(model: nn.Module, names: Iterable[str]) -> list[tuple[int, int, float]]:
-    """Where the weights are, how often they were written to, and a sample of their values: all but a digest."""
-    look = []
-    for _, weight in _weights(model, names):
-        sample = weight.detach().flatten()[:: max(1, weight.numel() // 1000)]
-        look.append((weight.data_ptr(), weight._version, float(sample.double().sum())))
-    return look
+def _quick_look(model: nn.Module) -> list[tuple[int, int, float]]:
+    """Where the tensors are, how often they were written to, and their sums: all but a digest."""
+    return [(tensor.data_ptr(), tensor._version, float(tensor.sum())) for _, tensor in _learnt(model)]
 
 
-def _weights(model: nn.Module, names: Iterable[str]) -> list[tuple[str, Tensor]]:
-    with torch.no_grad(), parametrize.cached():
-        weights = dict(Layers(model, None, channels_last=False).weights())
-    return [(name, weights[name]) for name in sorted(names) if name in weights]
+def _learnt(model: nn.Module) -> list[tuple[str, Tensor]]:
+    state = {name: tensor for name, tensor in model.state_dict().items() if isinstance(tensor, Tensor)}
+    return [(name, state[name].detach()) for name in sorted(state) if not name.endswith("num_batches_tracked")]

@@ -14,11 +14,16 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 from torch.overrides import TorchFunctionMode
 
+from pgig.batches import checked_batch
 from pgig.calls import LayerCall, Operation, read_layer_call
 from pgig.errors import PgigError
+from pgig.forms import Form
 from pgig.geometry import Convolution, Product
 from pgig.layers import Layers
-from pgig.moments import Form
+from pgig.mode import RuleMode
+from pgig.models import check_model
+from pgig.patterns import Patterns
+from pgig.rules import plain
 from pgig.tracing import TracedLayer, trace
 
 _FEWEST = 50  # samples of a unit
@@ -48,15 +53,18 @@ def signal_quality(
     `units` per layer and `windows` (or rows) of its input are drawn at random; one half of the windows fits the
     readout, the other measures it.
     """
+    check_model(model, [plain], None)
+    if isinstance(patterns, Patterns):
+        patterns.check(model)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad(), parametrize.cached():
         layers = Layers(model, None, channels_last=False)
         sampling: _Sampling | None = None
         for batch in batches:
-            x = batch[0] if isinstance(batch, list | tuple) else batch
+            x = checked_batch(batch)
             if sampling is None:
                 sampling = _Sampling(layers, trace(model, x[:1]).layers, set(patterns), windows, units, generator)
-            with sampling:
+            with RuleMode(layers, [plain], channels_last=False), sampling:
                 model(x.clone())
         if sampling is None:
             raise PgigError("no data: the batches are empty")
@@ -101,7 +109,7 @@ class _Sampling(TorchFunctionMode):
         return call.as_given(y)
 
     def _draw(self, call: LayerCall) -> None:
-        form = Form.of(call.geometry, call.used, call.layer.original)
+        form = self._traced[call.layer.name].form
         if form is None:
             return
         sample = self.samples.get(call.layer.name)
@@ -129,6 +137,7 @@ class _Sampling(TorchFunctionMode):
         if not traced.is_rectified:
             return torch.ones_like(y, dtype=torch.bool)
         y = y if call.bias is None else y + call.bias[units]
+        y = y if traced.bias is None else y + traced.bias[units]
         return (y if traced.norm is None else y * traced.norm.factor[units] + traced.norm.shift[units]) > 0
 
 

@@ -1,6 +1,6 @@
 """Tracing: one batch through the model tells which layer feeds which ReLU, and how every operation is treated."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -11,9 +11,10 @@ from torch.nn.utils import parametrize
 from torch.overrides import TorchFunctionMode, resolve_name
 
 from pgig.calls import LayerCall, Operation, read_layer_call, tensors_in
+from pgig.forms import Form
 from pgig.geometry import Geometry
 from pgig.layers import Layers
-from pgig.mode import IN_PLACE_RELUS, RELUS
+from pgig.mode import IN_PLACE_RELUS, RELUS, check_norm
 
 Feeds = Literal["relu", "other"]
 
@@ -35,20 +36,33 @@ class TracedLayer:
     geometry: Geometry
     calls: int = 0
     feeds: set[Feeds] = field(default_factory=set)
-    norms: list[Norm | None] = field(default_factory=list)
+    norms: list[Norm | None] = field(default_factory=list)  # one per call
+    biases: list[Tensor | None] = field(default_factory=list)  # one per call: a parameter that is added behind
+    forms: list[Form | None] = field(default_factory=list)  # one per call
 
     @property
     def is_rectified(self) -> bool:
-        """Does it feed ReLUs and nothing else?"""
-        return self.feeds == {"relu"}
+        """Does it feed ReLUs and nothing else, always behind the same norm and bias?"""
+        return self.feeds == {"relu"} and _all_same(self.norms) and _all_same(self.biases)
 
     @property
     def norm(self) -> Norm | None:
         """The batch norm that is part of it: behind every call, and always the same."""
-        first = self.norms[0]
-        if first is None or any(norm is None or norm.factor is not first.factor for norm in self.norms):
-            return None
-        return first
+        return self.norms[0] if _all_same(self.norms) else None
+
+    @property
+    def bias(self) -> Tensor | None:
+        """What is added behind every call, always the same, beside the layer's own bias."""
+        return self.biases[0] if _all_same(self.biases) else None
+
+    @property
+    def form(self) -> Form | None:
+        """How the parameter holds its units; None where it is used in part, or in several ways: no pattern then."""
+        return self.forms[0] if all(form == self.forms[0] for form in self.forms) else None
+
+
+def _all_same(things: Sequence[object]) -> bool:
+    return all(thing is things[0] for thing in things)
 
 
 @dataclass(frozen=True)
@@ -58,6 +72,7 @@ class Step:
     operation: str
     treatment: str
     layer: str | None = None
+    part_of: str | None = None  # for a norm, the layer before it
 
 
 @dataclass
@@ -77,7 +92,7 @@ def trace(model: nn.Module, *inputs: Any) -> Trace:
         hidden = [
             name
             for name, weight in layers.weights()
-            if weight.dim() > 1 and name not in mode.layers and id(weight) not in norms
+            if weight.dim() > 1 and name not in mode.layers and id(weight) not in norms | mode.added
         ]
     return Trace(mode.layers, mode.steps, hidden)
 
@@ -99,6 +114,7 @@ class _TraceMode(TorchFunctionMode):
         self._sources: dict[int, _Source] = {}
         self._held: list[Tensor] = []  # so that no id is reused
         self._norms: dict[int, Norm] = {}
+        self.added: set[int] = set()  # parameters that were only ever added or joined, like positions of a transformer
 
     def __torch_function__(
         self, func: Operation, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
@@ -106,12 +122,15 @@ class _TraceMode(TorchFunctionMode):
         kwargs = kwargs or {}
         if (call := read_layer_call(func, args, kwargs, self._known.find)) is not None:
             return self._layer(func, call)
+        if func in _ADDING:
+            self.added |= {id(t) for t in tensors_in((args, kwargs)) if isinstance(t, nn.Parameter)}
         sources = [source for tensor in tensors_in((args, kwargs)) if (source := self._sources.get(id(tensor)))]
         if func in IN_PLACE_RELUS or (func in RELUS and (kwargs.get("inplace") or args[1:] == (True,))):
             self._sources.pop(id(args[0]), None)  # its value is behind the ReLU from now on
+        norm = self._norm(*args, **kwargs) if func is F.batch_norm else None
         result = func(*args, **kwargs)
         if next(tensors_in(result), None) is not None:
-            self._note(func, sources, result, args, kwargs)
+            self._note(func, sources, result, args, norm)
         return result
 
     def finish(self, output: Any) -> None:
@@ -125,6 +144,8 @@ class _TraceMode(TorchFunctionMode):
         name = call.layer.name
         layer = self.layers.setdefault(name, TracedLayer(name, call.used, call.layer.original, call.geometry))
         layer.norms.append(None)
+        layer.biases.append(None)
+        layer.forms.append(Form.of(call.geometry, call.used, call.layer.original))
         result = call.as_given(call.run(call.x))
         self._hold(result, _Source(layer, layer.calls, fresh=True))
         layer.calls += 1
@@ -132,16 +153,20 @@ class _TraceMode(TorchFunctionMode):
         return result
 
     def _note(
-        self, func: Operation, sources: list[_Source], result: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+        self, func: Operation, sources: list[_Source], result: Any, args: tuple[Any, ...], norm: Norm | None
     ) -> None:
-        source = sources[0] if len(sources) == 1 else None
+        source, part_of = sources[0] if len(sources) == 1 else None, None
         if func in RELUS:
             treatment = "ReLU"
             for s in sources:
                 s.layer.feeds.add("relu")
-        elif func is F.batch_norm and source is not None and source.fresh:
-            treatment = f"norm, part of {source.layer.name}"
-            source.layer.norms[source.call] = self._norm(*args, **kwargs)
+        elif norm is not None and source is not None and source.fresh and _counts_units(source.layer, result):
+            treatment, part_of = "plain gradient", source.layer.name
+            source.layer.norms[source.call] = norm
+            self._hold(result, source._replace(fresh=False))
+        elif func in _ADDITIONS and source is not None and (bias := _bias(source, result, args)) is not None:
+            treatment = "passes on"
+            source.layer.biases[source.call] = bias
             self._hold(result, source._replace(fresh=False))
         elif func in _COMMUTING and source is not None and isinstance(result, Tensor):
             treatment = "passes on"
@@ -152,21 +177,36 @@ class _TraceMode(TorchFunctionMode):
             for s in sources:
                 s.layer.feeds.add("other")
         if func not in _UNREMARKABLE:
-            self.steps.append(Step(_name(func), treatment))
+            self.steps.append(Step(_name(func), treatment, part_of=part_of))
 
     def _norm(
         self, input: Tensor, running_mean: Tensor, running_var: Tensor, weight: Tensor | None = None,
         bias: Tensor | None = None, training: bool = False, momentum: float = 0.1, eps: float = 1e-5,
     ) -> Norm:  # fmt: skip
-        if id(running_var) not in self._norms:
+        check_norm(running_var, training)
+        key = id(running_var) if weight is None else id(weight)
+        if key not in self._norms:
             factor = (running_var + eps).rsqrt() * (1 if weight is None else weight)
             shift = (0 if bias is None else bias) - running_mean * factor
-            self._norms[id(running_var)] = Norm(factor.detach().clone(), shift.detach().clone())
-        return self._norms[id(running_var)]
+            self._norms[key] = Norm(factor.detach().clone(), shift.detach().clone())
+        return self._norms[key]
 
     def _hold(self, tensor: Tensor, source: _Source) -> None:
         self._held.append(tensor)
         self._sources[id(tensor)] = source
+
+
+def _counts_units(layer: TracedLayer, output: Tensor) -> bool:
+    """Does axis 1 of the output, which batch norm has its factors for, count the layer's units?"""
+    return layer.geometry.unit_axis(output.dim()) == 1
+
+
+def _bias(source: _Source, output: Tensor, args: tuple[Any, ...]) -> Tensor | None:
+    """The parameter that is added to a layer's output as a bias: one number per unit, along its last axis."""
+    added = next((x for x in args if isinstance(x, nn.Parameter)), None)
+    if added is None or not source.fresh or source.layer.geometry.unit_axis(output.dim()) != output.dim() - 1:
+        return None
+    return added.detach() if added.shape == output.shape[-1:] else None
 
 
 def _norm_parameters(module: nn.Module) -> Iterator[Tensor]:
@@ -188,4 +228,6 @@ _COMMUTING = _UNCHANGING | {
     Tensor.reshape, torch.reshape, Tensor.permute, torch.permute, Tensor.transpose, torch.transpose, Tensor.unsqueeze,
     torch.unsqueeze, Tensor.squeeze, torch.squeeze, Tensor.__getitem__, torch.movedim, Tensor.movedim, Tensor.t,
 }  # fmt: skip
+_ADDITIONS = {Tensor.__add__, Tensor.__radd__, Tensor.add, torch.add, Tensor.__iadd__, Tensor.add_}
+_ADDING = _ADDITIONS | {torch.cat, torch.concat, Tensor.expand, Tensor.repeat, Tensor.expand_as}
 _UNREMARKABLE = {Tensor.__getitem__, Tensor.contiguous, Tensor.to, Tensor.clone, Tensor.t}

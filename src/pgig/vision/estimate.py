@@ -10,7 +10,7 @@ from torch import nn
 from pgig.errors import PgigError
 from pgig.estimation import Estimator, Regimes
 from pgig.moments import Moments
-from pgig.patterns import Patterns, weights_digest
+from pgig.patterns import Patterns, model_digest
 from pgig.vision.folders import ImageFolder
 from pgig.vision.preprocess import Preprocess
 
@@ -46,7 +46,8 @@ def estimate_from_folder(
         moments = estimator.moments() if estimator.samples else None
         parts = [part for part in (before, moments) if part is not None]
         if not parts:
-            raise PgigError(f"none of the {len(folder.names)} images could be read")
+            name, reason = next(iter(skipped.items()))
+            raise PgigError(f"none of the {len(folder.names)} images could be read; {name}: {reason}")
         return replace(parts[0] if len(parts) == 1 else parts[0] + parts[1], notes=notes)
 
     saved = time.monotonic()
@@ -75,10 +76,12 @@ def _resumed(
         ("images", before.notes.get("folder"), folder.digest),
         ("regime", before.notes.get("regime"), regime),
         ("preprocessing", _plain(before.preprocessing), _plain(asdict(preprocess))),
-        ("weights", before.digest, weights_digest(model, list(before.layers))),
+        ("weights", before.digest, model_digest(model)),
     ):
         if found != expected:
-            raise PgigError(f"cannot resume from {checkpoint}: it was made with other {what}. Leave out --resume")
+            raise PgigError(
+                f"cannot resume from {checkpoint}: it was made with other {what}. Without --resume, it is overwritten"
+            )
     return before
 
 

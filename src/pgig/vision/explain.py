@@ -18,6 +18,7 @@ from pgig.heatmaps import heatmap
 from pgig.methods import METHODS, PAPER_METHODS, find_method
 from pgig.tracing import trace
 from pgig.vision.folders import ImageFolder
+from pgig.vision.models import output_for
 from pgig.vision.preprocess import Preprocess
 
 
@@ -83,12 +84,7 @@ def chosen_methods(names: str, has_patterns: bool, has_references: bool) -> tupl
 
 def predictions(model: nn.Module, picture: Picture, most: int = 5) -> list[tuple[int, float]]:
     """The likeliest classes with their probabilities."""
-    try:
-        with torch.no_grad():
-            output = model(picture.x)
-    except Exception as error:
-        reason = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
-        raise PgigError(f"the model failed on an image of shape {tuple(picture.x.shape)}: {reason}") from error
+    output = output_for(model, picture.x)
     if not isinstance(output, Tensor) or output.dim() != 2:
         raise PgigError("the model does not return one row of class scores per image")
     values, indices = output.softmax(1)[0].topk(min(most, output.shape[1]))

@@ -2,6 +2,7 @@
 
 import tarfile
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -14,6 +15,9 @@ from torch import Tensor
 
 from pgig.errors import PgigError
 from pgig.vision.preprocess import Preprocess
+
+# what reading a damaged or locked archive can raise
+_DAMAGED = OSError, EOFError, KeyError, zlib.error, zipfile.BadZipFile, tarfile.TarError, RuntimeError
 
 
 @dataclass(frozen=True)
@@ -30,13 +34,19 @@ class ImageFolder:
             archive = zipfile.ZipFile(path)
             return _sorted(archive.namelist(), archive.read, path)
         if path.is_file() and tarfile.is_tarfile(path):
-            tar = tarfile.open(path)  # noqa: SIM115 (it stays open as long as the folder is in use)
-            members = {m.name: m for m in tar.getmembers() if m.isfile()}
+            tar, members = _members(path)
             return _sorted(list(members), lambda name: _bytes(tar, members[name]), path)
         raise PgigError(f"no images at {path}: expected a folder, a zip or a tar file")
 
     def first(self, limit: int | None) -> "ImageFolder":
         return self if limit is None else ImageFolder(self.names[:limit], self.read)
+
+    def split(self, last: int) -> tuple["ImageFolder", "ImageFolder"]:
+        """All but the last few, and those."""
+        if last >= len(self.names):
+            raise PgigError(f"{last} of {len(self.names)} images cannot be held out: some must remain")
+        cut = len(self.names) - last
+        return ImageFolder(self.names[:cut], self.read), ImageFolder(self.names[cut:], self.read)
 
     @property
     def digest(self) -> str:
@@ -56,18 +66,35 @@ class ImageFolder:
             for name in names:
                 try:
                     found.append(preprocess.normalise(preprocess.pixels(BytesIO(self.read(name)), name)))
-                except (PgigError, OSError, KeyError, zipfile.BadZipFile, tarfile.TarError) as error:
-                    skipped[name] = str(error)
+                except (PgigError, *_DAMAGED) as error:
+                    skipped[name] = str(error).removeprefix(f"cannot read the image {name}: ")
             if found:
                 yield begin + len(names), torch.stack(found)
 
 
 def _sorted(names: list[str], read: Callable[[str], bytes], path: Path) -> ImageFolder:
     endings = Image.registered_extensions()
-    images = sorted(n for n in names if PurePosixPath(n).suffix.lower() in endings and "__MACOSX" not in n)
+    images = sorted(n for n in names if PurePosixPath(n).suffix.lower() in endings and not _is_hidden(n))
     if not images:
         raise PgigError(f"no images in {path} or its folders")
     return ImageFolder(tuple(images), read)
+
+
+def _is_hidden(name: str) -> bool:
+    """macOS leaves such files beside the real ones."""
+    return "__MACOSX" in name or PurePosixPath(name).name.startswith("._")
+
+
+def _members(path: Path) -> tuple[tarfile.TarFile, dict[str, tarfile.TarInfo]]:
+    """The files in a tar file, read to its end: where it is damaged, what comes behind would be missing silently."""
+    try:
+        tar = tarfile.open(path)  # noqa: SIM115 (it stays open as long as the folder is in use)
+        members = {m.name: m for m in tar.getmembers() if m.isfile()}
+        while tar.fileobj is not None and tar.fileobj.read(2**20):
+            pass
+    except _DAMAGED as error:
+        raise PgigError(f"the archive {path} is damaged: {error or type(error).__name__}") from error
+    return tar, members
 
 
 def _bytes(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:

@@ -1,13 +1,13 @@
 """Models by name, or from the caller's own factory."""
 
-import importlib
-import sys
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
+import torch
 from torch import Tensor, nn
 
 from pgig.errors import PgigError
+from pgig.imports import imported
+from pgig.vision.preprocess import example
 from pgig.vision.resnet import resnet
 from pgig.vision.squeezenet import squeezenet
 from pgig.vision.vgg import vgg
@@ -51,17 +51,29 @@ def _classes(model: str, state: Mapping[str, Tensor]) -> int:
     return len(state[last]) if last in state and state[last].dim() > 0 else 1000
 
 
-def _from_factory(path: str) -> nn.Module:
-    module_name, _, factory_name = path.partition(":")
-    here = str(Path.cwd())
-    sys.path.insert(0, here)
+def check_image(model: nn.Module, size: int) -> None:
+    """Refuse a model that cannot take images of this size."""
+    if size < 1:
+        raise PgigError(f"size must be at least 1, got {size}")
+    output_for(model, example(size))
+
+
+def output_for(model: nn.Module, x: Tensor) -> Tensor:
     try:
-        factory = getattr(importlib.import_module(module_name), factory_name)
+        with torch.no_grad():
+            output: Tensor = model(x)
+    except Exception as error:
+        reason = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+        raise PgigError(f"the model failed on an image of shape {tuple(x.shape)}: {reason}") from error
+    return output
+
+
+def _from_factory(path: str) -> nn.Module:
+    factory = imported(path, "a model")
+    try:
         model = factory()
     except Exception as error:
         raise PgigError(f"cannot make a model with {path!r}: {type(error).__name__}: {error}") from error
-    finally:
-        sys.path.remove(here)
     if not isinstance(model, nn.Module):
         raise PgigError(f"{path!r} returned a {type(model).__name__}, expected a torch.nn.Module")
     return model

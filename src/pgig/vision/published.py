@@ -1,6 +1,7 @@
 """The published VGG-16 files: weights and patterns as numpy archives, for BGR input."""
 
 from pathlib import Path
+from zipfile import BadZipFile
 
 import numpy
 import torch
@@ -51,7 +52,7 @@ def _arrays(path: Path, names: list[str]) -> list[Tensor]:
             if missing := [name for name in names if name not in file.files]:
                 raise PgigError(f"{path} is not in the published format: no array {missing[0]!r}")
             return [torch.from_numpy(numpy.ascontiguousarray(file[name], dtype=numpy.float32)) for name in names]
-    except (OSError, ValueError, EOFError, AttributeError) as error:
-        if isinstance(error, PgigError):
-            raise
-        raise PgigError(f"cannot read {path} as a numpy archive: {error}") from error
+    except PgigError:
+        raise
+    except (OSError, ValueError, EOFError, AttributeError, BadZipFile) as error:
+        raise PgigError(f"cannot read {path}: it is not a numpy archive of plain arrays") from error

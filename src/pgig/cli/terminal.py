@@ -1,6 +1,7 @@
 """What the command shows while it works: consoles, progress, and stopping politely."""
 
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,8 +29,11 @@ def stoppable(checkpoint: Path) -> Iterator[Callable[[], bool]]:
     try:
         yield lambda: bool(asked)
     except KeyboardInterrupt:
-        line = f"stopped; what was done is in {checkpoint}: the same command with --resume goes on"
+        kept = f"what was done is in {checkpoint}: the same command with --resume goes on"
+        line = f"stopped; {kept if checkpoint.exists() else 'nothing was done yet'}"
         errors.print(line, highlight=False, soft_wrap=True)
+        if asked[:1] == [signal.SIGTERM]:
+            sys.exit(143)
         raise
     finally:
         for number, handler in before.items():
@@ -56,14 +60,18 @@ def progress_of(what: str, unit: str = "points") -> Iterator[Callable[[int, int]
 
 def _minutely(what: str, unit: str) -> Callable[[int, int], object]:
     begun = said = time.monotonic()
+    first: int | None = None  # what a resumed run had done before
 
     def say(done: int, total: int) -> None:
-        nonlocal said
+        nonlocal said, first
         now = time.monotonic()
+        first = done if first is None else first
         if now - said >= 60:
             said = now
-            left = (now - begun) / done * (total - done) / 60
-            errors.print(f"{what}: {done}/{total} {unit}, {left:.0f} minutes left", highlight=False, soft_wrap=True)
+            speed = (done - first) / (now - begun)
+            left = (total - done) / speed / 60 if speed else 0
+            line = f"{what}: {done}/{total} {unit}, {speed:.1f}/s, {left:.0f} minutes left"
+            errors.print(line, highlight=False, soft_wrap=True)
 
     return say
 

@@ -1,0 +1,134 @@
+"""pgig methods, pgig explain"""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from pgig.cli.app import app
+from pgig.cli.options import Channels, Mean, Model, Resize, Size, Std, Weights, patterns_of, preprocess_of
+from pgig.cli.terminal import console, errors, progress_of
+from pgig.methods import METHODS, PAPER_METHODS
+from pgig.patterns import Patterns
+from pgig.vision import Preprocess, load_model
+from pgig.vision.explain import (
+    chosen_methods,
+    explain_picture,
+    has_relu,
+    predictions,
+    read_classes,
+    read_pictures,
+    read_references,
+)
+
+
+@app.command()
+def methods() -> None:
+    """List the attribution methods with their options.
+
+    Example: `pgig methods`
+    """
+    table = Table(box=None, pad_edge=False)
+    table.add_column("method", no_wrap=True)
+    table.add_column("what it is")
+    table.add_column("options")
+    for name, method in METHODS.items():
+        options = ", ".join(f"{key}={value}" for key, value in method.options.items())
+        table.add_row(name, method.about, options, style=None if name in PAPER_METHODS else "dim")
+    console.print(table)
+
+
+@app.command()
+def explain(
+    images: Annotated[list[Path], typer.Argument(metavar="IMAGE...", help="Image files.", show_default=False)],
+    model: Model,
+    weights: Weights = None,
+    methods: Annotated[str, typer.Option(help="Names, comma between; or `all`: the paper's ten and random.")] = "all",
+    target: Annotated[int | None, typer.Option(help="The class to explain; without, the predicted one.")] = None,
+    patterns: Annotated[Path | None, typer.Option(help="Patterns of this model (safetensors).")] = None,
+    references: Annotated[
+        Path | None, typer.Option(help="Folder of images for expected_gradients; without, the other images given.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder to write to.")] = Path("explained"),
+    save_arrays: Annotated[bool, typer.Option("--save-arrays", help="Also write the raw attributions.")] = False,
+    classes: Annotated[Path | None, typer.Option(help="Class names, one per line, line = class index.")] = None,
+    score: Annotated[str, typer.Option(help="`probability` or `logit`.")] = "probability",
+    steps: Annotated[int | None, typer.Option(help="Steps of the paths; without, the paper's.")] = None,
+    samples: Annotated[int | None, typer.Option(help="Noisy or reference samples; without, the paper's.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the random draws.")] = 0,
+    batch_size: Annotated[int | None, typer.Option(help="Points at once; without, by memory.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Use patterns of other weights all the same.")] = False,
+    size: Size = 224,
+    resize: Resize = 256,
+    mean: Mean = None,
+    std: Std = None,
+    channels: Channels = None,
+) -> None:
+    """Show what mattered to a model in an image: predictions, a heat map per method, and a sheet of all.
+
+    Examples:
+    `pgig explain dog.jpg --model vgg16 --weights default`
+
+    `pgig explain dog.jpg cat.jpg --model mynet:make --weights mynet.safetensors --methods integrated_gradients,vargrad`
+
+    `pgig explain dog.jpg --model vgg16 --weights vgg16.pth --patterns vgg16-patterns.safetensors --target 207`
+    """
+    preprocess = preprocess_of(weights, size, resize, mean, std, channels)
+    names = read_classes(classes) if classes else []
+    pictures = read_pictures(images, preprocess)
+    drawn_from = read_references(references, preprocess) if references else None
+    chosen, left_out = chosen_methods(methods, patterns is not None, drawn_from is not None or len(pictures) > 1)
+    given = {"steps": steps, "samples": samples}
+    options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    options |= {"score": score, "seed": seed, "batch_size": batch_size}
+    options["patterns"] = patterns_of(patterns, force) if patterns else None
+    if options["patterns"] is not None:
+        _warn_of_other_preprocessing(options["patterns"], preprocess)
+    network = load_model(model, weights)
+    if isinstance(options["patterns"], Patterns):
+        options["patterns"].check(network)
+    likeliest = [predictions(network, picture) for picture in pictures]
+    if methods == "all" and not has_relu(network, pictures[0]):
+        chosen.remove("guided_backprop")
+        left_out.append("left out: guided_backprop (the model has no ReLU)")
+    for line in left_out:
+        console.print(line, style="yellow")
+    out.mkdir(parents=True, exist_ok=True)
+    for number, picture in enumerate(pictures):
+        _print_predictions(picture.name, likeliest[number], names)
+        others = [other.x for other in pictures[:number] + pictures[number + 1 :]]
+        with progress_of(f"{picture.name}: {len(chosen)} methods") as progress:
+            found = explain_picture(
+                network, picture, chosen, target, out, drawn_from if drawn_from is not None else others,
+                save_arrays=save_arrays, progress=progress, **options,
+            )  # fmt: skip
+        for name, attribution in found.items():
+            if not attribution.any():
+                errors.print(f"{name} is zero everywhere: its heat map is blank", highlight=False)
+        console.print(
+            f"wrote {out / picture.name}/sheet.png and the heat maps beside it", highlight=False, soft_wrap=True
+        )
+
+
+def _print_predictions(name: str, likeliest: list[tuple[int, float]], names: list[str]) -> None:
+    table = Table(title=name, title_justify="left", box=None, show_header=False, pad_edge=False)
+    for index, probability in likeliest:
+        label = names[index] if index < len(names) else ""
+        table.add_row(f"{100 * probability:5.1f} %", f"class {index}", label)
+    console.print(table)
+
+
+def _warn_of_other_preprocessing(patterns: Mapping[str, Any], preprocess: Preprocess) -> None:
+    stored = patterns.facts.get("preprocessing", {}) if isinstance(patterns, Patterns) else {}
+    for name, now in asdict(preprocess).items():
+        before = stored.get(name)
+        if before is not None and _as_read(before) != _as_read(now):
+            errors.print(f"note: the patterns were estimated with {name} {before}, not {now}", highlight=False)
+
+
+def _as_read(value: object) -> object:
+    """Tuples come back from a file as lists."""
+    return list(value) if isinstance(value, tuple) else value
