@@ -7,7 +7,7 @@ READY = $(VENV)/.ready
 .PHONY: demo test check bench docs clean
 
 demo: $(READY)
-	$(BIN)/python examples/demo.py --out demo
+	$(BIN)/pgig demo --out demo
 
 test: $(READY)
 	$(BIN)/python -m pytest

@@ -4,11 +4,17 @@ import re
 import sys
 from pathlib import Path
 
+from torch import Tensor
+
 from pgig.methods import METHODS, PAPER_METHODS
+from pgig.report.stress import stress_figure
+from pgig.report.truth import truth_sheet
+from pgig.synthetic import stress_test, truth_test
+from pgig.synthetic.images import SETTINGS, pixels
+from pgig.synthetic.properties import implementation_invariance
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
-MARKS = "<!-- methods -->", "<!-- end of methods -->"
 
 
 def methods_table() -> str:
@@ -19,9 +25,23 @@ def methods_table() -> str:
     return "\n".join(rows)
 
 
-def with_methods_table(text: str) -> str:
-    before, rest = text.split(MARKS[0])
-    return f"{before}{MARKS[0]}\n{methods_table()}\n{MARKS[1]}{rest.split(MARKS[1])[1]}"
+def invariance_table() -> str:
+    found = implementation_invariance()
+    rows = ["| | ReLU(w.x - b) | ReLU(1 ReLU(w.x) - b) |", "| --- | --- | --- |"]
+    rows.append(f"| pattern of the first layer | {_pair(found.patterns[0])} | {_pair(found.patterns[1])} |")
+    rows += [f"| `{name}` | {_pair(one)} | {_pair(two)} |" for name, (one, two) in found.attributions.items()]
+    return "\n".join(rows)
+
+
+def _pair(values: Tensor) -> str:
+    return f"({values[0]:.3f}, {values[1]:.3f})"
+
+
+def with_block(text: str, name: str, content: str) -> str:
+    """Put content between the marks of a document."""
+    begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
+    before, rest = text.split(begin)
+    return f"{before}{begin}\n{content}\n{end}{rest.split(end)[1]}"
 
 
 def broken_links() -> list[str]:
@@ -34,14 +54,21 @@ def broken_links() -> list[str]:
 
 
 def main() -> None:
-    sys.path.insert(0, str(ROOT / "examples"))
-    import demo
-
-    model, (z, x) = demo.stress_model(), demo.stress_data()
-    drawing = demo.figure(z, model(x)[:, 0].detach(), demo.attributions(model, x))
-    drawing.savefig(ROOT / "docs" / "images" / "stress.png", dpi=120)
-    readme = ROOT / "README.md"
-    readme.write_text(with_methods_table(readme.read_text()))
+    test = stress_test()
+    columns = {name: values.numpy() for name, values in test.columns().items()}
+    stress_figure(columns, list(test.attributions)).savefig(ROOT / "docs" / "images" / "stress.png", dpi=120)
+    tests = [truth_test(setting, images=1, examples=1) for setting in SETTINGS]
+    truth_sheet(
+        [pixels(test.examples.x[0]) for test in tests],
+        [test.examples.mask[0] for test in tests],
+        {name: [test.example_attributions[name][0] for test in tests] for name in tests[0].example_attributions},
+        list(SETTINGS),
+    ).savefig(ROOT / "docs" / "images" / "known-truth.png", dpi=110)
+    for page, name, content in (
+        (ROOT / "README.md", "methods", methods_table()),
+        (ROOT / "docs" / "properties.md", "invariance", invariance_table()),
+    ):
+        page.write_text(with_block(page.read_text(), name, content))
     if broken := broken_links():
         sys.exit("broken links:\n" + "\n".join(broken))
     print("README.md and docs/images are up to date; all links lead somewhere")

@@ -8,12 +8,12 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from networks import NETWORKS, images, network
 from test_geometry import convolutions
-from test_stress_model import stress_model
 from torch import Tensor, nn
 
 import pgig
 from pgig.estimation import Estimator
 from pgig.forms import Form
+from pgig.synthetic.stress import stress_model
 from pgig.tracing import trace
 
 EXACT = {"rtol": 1e-9, "atol": 1e-10}

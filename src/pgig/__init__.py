@@ -54,7 +54,7 @@ _HOMES = {
     "show": "figures",
     "signal_quality": "quality",
 }
-_SUBMODULES = {"captum", "vision"}
+_SUBMODULES = {"captum", "report", "synthetic", "vision"}
 
 
 def __getattr__(name: str) -> Any:

@@ -68,7 +68,10 @@ def _asked(name: str, explainer: Any, model: nn.Module, x: Tensor, target: Tenso
     if isinstance(explainer, type):
         explainer = explainer(model)
     x = x.detach().clone()
-    given = explainer.attribute(x, target=target) if hasattr(explainer, "attribute") else explainer(model, x, target)
+    if hasattr(explainer, "attribute"):  # Captum asks for gradients, with a warning where it has to do so itself
+        given = explainer.attribute(x.requires_grad_(), target=target)
+    else:
+        given = explainer(model, x, target)
     attribution = torch.as_tensor(given).detach().to(x)
     if attribution.shape != x.shape:
         raise PgigError(f"{name} gave attributions of shape {tuple(attribution.shape)} for {tuple(x.shape)}")

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-_PLACES = 4096  # of an output that are summed up in float32, before float64 takes over
+_PLACES = 8192  # of an output that are summed up in float32, before float64 takes over
 
 
 class Sums(NamedTuple):

@@ -27,7 +27,7 @@ class SmallVGG(nn.Module):
             layers += [nn.ReLU(inplace=True), nn.MaxPool2d(2)]
         self.features = nn.Sequential(*layers)
         self.classifier = nn.Sequential(
-            nn.Flatten(), nn.Linear(_WIDTHS[-1] * 16, 96), nn.ReLU(inplace=True), nn.Linear(96, len(CLASSES))
+            nn.Flatten(), nn.Linear(_WIDTHS[-1] * 16, 64), nn.ReLU(inplace=True), nn.Linear(64, len(CLASSES))
         )
 
     def forward(self, x: Tensor) -> Tensor:  # [n, 3, 64, 64] -> [n, classes]

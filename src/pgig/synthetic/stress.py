@@ -4,7 +4,7 @@ The model reads x1 - x2 and is flat from 1 on. x1 carries the signal z; both inp
 model subtracts. An explanation should follow the signal, also on the plateau, and leave the distractor alone.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy
@@ -94,11 +94,13 @@ def stress_test(
     seed: int = 42,
     steps: int = 100,
     patterns: Mapping[str, Tensor] | None = None,
+    progress: Callable[[int, int], object] | None = None,
 ) -> StressTest:
     """The test with its data, model, patterns and attributions.
 
     methods: as `pgig.explainers.explainers` takes them: names, methods, functions of (model, inputs, targets).
     patterns: without, estimated from the data; `authors_patterns(x)` reproduces the published figure.
+    progress: called with (points done, points in all).
     """
     if seed < 0 or seed >= 2**32:
         raise PgigError(f"the seed must be in 0..2**32 - 1, got {seed}")
@@ -108,8 +110,9 @@ def stress_test(
     found = estimate_patterns(model, [x]) if patterns is None else patterns
     yardstick = {"yardstick": _as_in_the_paper(METHODS["integrated_gradients"], steps)}
     attributions = explain_all(
-        table | yardstick, model, x, torch.zeros(len(x), dtype=torch.long), patterns=found, references=x, score="logit"
-    )
+        table | yardstick, model, x, torch.zeros(len(x), dtype=torch.long), patterns=found, references=x,
+        score="logit", progress=progress,
+    )  # fmt: skip
     with torch.no_grad():
         y, target = model(x)[:, 0], model(torch.stack([z, torch.zeros_like(z)], 1))[:, 0]
     return StressTest(z, x, target, y, found, attributions, attributions.pop("yardstick"))

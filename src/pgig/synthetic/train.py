@@ -22,7 +22,7 @@ def train(variant: Variant, steps: int, seed: int = 0, batch_size: int = 32) -> 
     torch.manual_seed(seed)
     model = SmallVGG(variant).to(memory_format=torch.channels_last).train()  # type: ignore[call-overload]
     optimizer = torch.optim.AdamW(model.parameters(), weight_decay=0.01)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 3e-3, total_steps=steps)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 1.5e-3, total_steps=steps)
     streams = [stream(setting, batch_size, seed=_TRAIN) for setting in SETTINGS]
     begun = time.monotonic()
     for step in range(1, steps + 1):
@@ -60,6 +60,6 @@ def main(out: Path, steps: int, seed: int) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, prog="python -m pgig.synthetic.train")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent, help="folder; without, into the package")
-    parser.add_argument("--steps", type=int, default=1500)
+    parser.add_argument("--steps", type=int, default=1800)
     parser.add_argument("--seed", type=int, default=0)
     main(**vars(parser.parse_args()))

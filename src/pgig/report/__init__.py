@@ -1,0 +1,1 @@
+"""Tables, figures and pages. Nothing here needs torch: it takes arrays."""

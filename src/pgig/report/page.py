@@ -1,0 +1,33 @@
+"""Pages that need no network: everything they show is inside."""
+
+from base64 import b64encode
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from matplotlib.figure import Figure
+
+from pgig.files import written
+
+
+def write_page(path: Path, template: str, **content: Any) -> None:
+    """Fill a template of this package; text in it is escaped."""
+    environment = Environment(
+        loader=PackageLoader("pgig.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    with written(path) as temporary:
+        temporary.write_text(environment.get_template(template).render(**content), encoding="utf-8")
+
+
+def write_figure(figure: Figure, path: Path) -> str:
+    """Write a figure as PNG, and give it as an address that a page can hold."""
+    buffer = BytesIO()
+    figure.savefig(buffer, dpi=130, format="png")
+    with written(path) as temporary:
+        temporary.write_bytes(buffer.getvalue())
+    return "data:image/png;base64," + b64encode(buffer.getvalue()).decode()

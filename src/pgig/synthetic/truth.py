@@ -1,0 +1,128 @@
+"""The known-truth test: which methods find the pixels that carry the class?"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import get_args
+
+import numpy
+import torch
+from torch import Tensor, nn
+
+from pgig.errors import PgigError
+from pgig.estimation import estimate_patterns
+from pgig.explainers import Explainer, explain_all, explainers, needs_patterns
+from pgig.patterns import Patterns
+from pgig.scores import Score
+from pgig.statistics import Comparison, Interval, compare, holm, interval
+from pgig.synthetic.images import SETTINGS, Samples, samples
+from pgig.synthetic.metrics import COLUMNS, Scores, chance, truth_scores
+from pgig.synthetic.networks import Variant, embedded
+
+_FOR_PATTERNS, _FOR_REFERENCES = 3, 4  # seeds: neither are what is explained
+_BATCH = 16
+
+
+@dataclass(frozen=True)
+class TruthTest:
+    """What a test found, image by image."""
+
+    setting: str
+    accuracy: float  # of the model on the images drawn; those it gets wrong are not explained
+    ids: tuple[int, ...]  # the sample numbers of the images explained
+    scores: Mapping[str, Scores]  # by method; beside them "chance"
+    examples: Samples
+    example_attributions: Mapping[str, Tensor]
+
+    def table(self) -> dict[str, dict[str, Interval]]:
+        """Means with bootstrap intervals, by method and column."""
+        return {name: {c: interval(found[c]) for c in COLUMNS} for name, found in self.scores.items()}
+
+    def against(self, method: str) -> dict[str, dict[str, Comparison]]:
+        """`method` against every other, image by image; p-values corrected for the number of others in a column."""
+        if method not in self.scores:
+            raise PgigError(f"no method {method!r} in this test; there are {', '.join(self.scores)}")
+        others = [name for name in self.scores if name not in (method, "chance")]
+        found = {name: {c: compare(self.scores[method][c], self.scores[name][c]) for c in COLUMNS} for name in others}
+        for column in COLUMNS:
+            corrected = holm({name: found[name][column].p for name in others})
+            for name in others:
+                before = found[name][column]
+                found[name][column] = Comparison(before.difference, before.wins, corrected[name])
+        return found
+
+
+def embedded_patterns(
+    model: nn.Module, images: int = 1200, progress: Callable[[int, int], object] | None = None
+) -> Patterns:
+    """The recipe of the embedded networks' patterns: generated images of all settings in equal parts."""
+    each = max(1, images // len(SETTINGS))
+    firsts = range(0, each, 50)
+    batches = [
+        samples(setting, min(50, each - first), seed=_FOR_PATTERNS, first=first).x
+        for first in firsts
+        for setting in SETTINGS
+    ]
+    facts = {"generated": list(SETTINGS), "seed": _FOR_PATTERNS}
+    say = None if progress is None else lambda done, total: progress(done, total or done)
+    return estimate_patterns(model, batches, preprocessing=facts, progress=say)
+
+
+def truth_test(
+    setting: str,
+    methods: str | Sequence[str] | Mapping[str, Explainer] = "all",
+    *,
+    model: Variant | nn.Module = "plain",
+    images: int = 256,
+    seed: int = 0,
+    score: Score = "probability",
+    patterns: Mapping[str, Tensor] | None = None,
+    examples: int = 4,
+    progress: Callable[[int, int], object] | None = None,
+) -> TruthTest:
+    """Explain generated images of a setting, and compare with the truth.
+
+    methods: as `pgig.explainers.explainers` takes them: names, methods, Captum's explainers, functions.
+    model: an embedded network, or a classifier of the generated images of your own.
+    patterns: without, estimated by `embedded_patterns`.
+    """
+    if images < 1:
+        raise PgigError(f"at least one image is needed, got {images}")
+    table = explainers(methods)
+    network = embedded(model) if isinstance(model, str) and model in get_args(Variant) else model
+    if not isinstance(network, nn.Module):
+        raise PgigError(f"unknown model {model!r}; choose one of {', '.join(get_args(Variant))}, or pass a module")
+    if patterns is None and needs_patterns(table):
+        patterns = embedded_patterns(network)
+    references = samples(setting, 64, seed=_FOR_REFERENCES).x
+    drawn = samples(setting, images, seed=seed)
+    with torch.no_grad():
+        right = torch.cat([network(x).argmax(1) for x in torch.split(drawn.x, 64)]) == drawn.label
+    if not right.any():
+        raise PgigError("the model classifies none of the images correctly: there is nothing to explain")
+    chosen = right.nonzero()[:, 0].tolist()
+    parts: dict[str, list[Scores]] = {name: [] for name in table}
+    kept: dict[str, list[Tensor]] = {name: [] for name in table}
+    for start in range(0, len(chosen), _BATCH):
+        ids = chosen[start : start + _BATCH]
+        found = explain_all(
+            table, network, drawn.x[ids], drawn.label[ids], patterns=patterns, references=references, ids=ids,
+            seed=seed, score=score,
+        )  # fmt: skip
+        for name, attributions in found.items():
+            parts[name].append(truth_scores(attributions, drawn.mask[ids]))
+            kept[name].append(attributions[: max(0, examples - start)])
+        if progress is not None:
+            progress(start + len(ids), len(chosen))
+    scores = {
+        name: {c: numpy.concatenate([part[c] for part in found]) for c in COLUMNS} for name, found in parts.items()
+    }
+    scores["chance"] = chance(drawn.mask[chosen])
+    shown = chosen[:examples]
+    return TruthTest(
+        setting,
+        float(right.float().mean()),
+        tuple(chosen),
+        scores,
+        Samples(drawn.x[shown], drawn.label[shown], drawn.mask[shown]),
+        {name: torch.cat(found) for name, found in kept.items()},
+    )
