@@ -43,7 +43,13 @@ def run_demo(out: Path, stage: Stage, *, model: Variant = "plain", images: int =
     for setting in SETTINGS:
         with stage(f"explaining images with known truth, {setting}", "images") as progress:
             truth[setting] = truth_test(
-                setting, model=network, images=images, seed=seed, patterns=patterns, examples=1, progress=progress
+                setting,
+                model=network,
+                images=images,
+                seed=seed,
+                patterns=patterns,
+                examples=len(SETTINGS),
+                progress=progress,
             )
     write_truth(truth, out, "pgig")
     tables = {setting: test.table() for setting, test in truth.items()}
@@ -68,12 +74,13 @@ def run_demo(out: Path, stage: Stage, *, model: Variant = "plain", images: int =
 
 
 def _sheet(truth: dict[str, TruthTest], out: Path) -> str:
-    """One image of each setting with all heat maps."""
-    tests = list(truth.values())
+    """One image of each setting with all heat maps: the first of the first, the second of the second, ..."""
+    shown = [(test, min(number, len(test.ids) - 1)) for number, test in enumerate(truth.values())]
+    methods = list(shown[0][0].example_attributions)
     return write_sheet(
         out / "examples.png",
-        [pixels(test.examples.x[0]) for test in tests],
-        [test.examples.mask[0] for test in tests],
-        {name: [t.example_attributions[name][0] for t in tests] for name in tests[0].example_attributions},
-        [f"{test.setting}\n{CLASSES[int(test.examples.label[0])]}" for test in tests],
+        [pixels(test.examples.x[i]) for test, i in shown],
+        [test.examples.mask[i] for test, i in shown],
+        {name: [test.example_attributions[name][i] for test, i in shown] for name in methods},
+        [f"{test.setting}\n{CLASSES[int(test.examples.label[i])]}" for test, i in shown],
     )
