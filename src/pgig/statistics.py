@@ -1,7 +1,8 @@
 """Means with bootstrap intervals, and paired comparisons."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import exp, lgamma, log
 from typing import Any
 
 import numpy
@@ -31,7 +32,8 @@ class Comparison:
 
     difference: Interval  # of the first minus the second
     wins: float  # share of the images on which the first is ahead; a draw counts half
-    p: float  # two-sided sign-flip test of a difference of zero
+    p: float  # two-sided sign-flip test of a mean difference of zero
+    sign: float  # two-sided sign test: is the first ahead on as many images as the second? Draws are left out
 
 
 def interval(values: Any, seed: int = 0, resamples: int = RESAMPLES) -> Interval:
@@ -40,6 +42,15 @@ def interval(values: Any, seed: int = 0, resamples: int = RESAMPLES) -> Interval
     means = _weights(len(array), seed, resamples) @ array
     low, high = numpy.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Interval(float(array.mean()), float(low), float(high))
+
+
+def band(curves: Any, seed: int = 0, resamples: int = 2000) -> tuple[NDArray[numpy.float64], ...]:
+    """The mean of curves [n, points], and the ends of its interval at every point."""
+    array = numpy.asarray(curves, dtype=numpy.float64)
+    low, high = numpy.quantile(
+        _weights(len(array), seed, resamples) @ array, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0
+    )
+    return array.mean(0), low, high
 
 
 def compare(first: Any, second: Any, seed: int = 0, resamples: int = RESAMPLES) -> Comparison:
@@ -53,7 +64,15 @@ def compare(first: Any, second: Any, seed: int = 0, resamples: int = RESAMPLES) 
     as_far = numpy.abs(signs @ difference) >= numpy.abs(difference.sum()) * (1 - 1e-12)
     p = (1 + int(as_far.sum())) / (1 + resamples)
     wins = float((difference > 0).mean() + 0.5 * (difference == 0).mean())
-    return Comparison(interval(difference, seed, resamples), wins, p)
+    return Comparison(interval(difference, seed, resamples), wins, p, _sign_test(difference))
+
+
+def _sign_test(difference: NDArray[numpy.float64]) -> float:
+    """The share of fair coins that fall at least as far from half."""
+    ahead, behind = int((difference > 0).sum()), int((difference < 0).sum())
+    n, fewer = ahead + behind, min(ahead, behind)
+    logs = [lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1) - n * log(2) for k in range(fewer + 1)]
+    return min(1.0, 2 * sum(exp(value) for value in logs))
 
 
 def holm(p: Mapping[str, float]) -> dict[str, float]:
@@ -63,6 +82,12 @@ def holm(p: Mapping[str, float]) -> dict[str, float]:
         largest = max(largest, min(1.0, (len(p) - rank) * p[name]))
         corrected[name] = largest
     return {name: corrected[name] for name in p}
+
+
+def corrected(pairs: Mapping[str, Comparison]) -> dict[str, Comparison]:
+    """The same comparisons with p-values corrected for their number."""
+    p, sign = holm({n: pair.p for n, pair in pairs.items()}), holm({n: pair.sign for n, pair in pairs.items()})
+    return {name: replace(pair, p=p[name], sign=sign[name]) for name, pair in pairs.items()}
 
 
 def _weights(n: int, seed: int, resamples: int) -> NDArray[numpy.float64]:  # [resamples, n], rows sum to one

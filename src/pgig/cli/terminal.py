@@ -6,8 +6,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol
 
 from rich.console import Console
+from rich.live import Live
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
@@ -56,6 +58,43 @@ def progress_of(what: str, unit: str = "points") -> Iterator[Callable[[int, int]
     with Progress(*columns, console=errors, transient=True) as bar:
         task = bar.add_task(what, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+class Standing(Protocol):
+    """Where a degradation run stands."""
+
+    total: int
+    done: int
+    before: int
+
+    @property
+    def areas(self) -> dict[str, float]: ...
+
+
+@contextmanager
+def standing_of(what: str) -> Iterator[Callable[[Standing], object]]:
+    """Images done, images per second, time left, and the mean area under the curve of every method so far."""
+    begun = said = time.monotonic()
+    on_terminal = errors.is_terminal
+
+    def line(now: Standing) -> str:
+        speed = (now.done - now.before) / max(1e-9, time.monotonic() - begun)
+        left = f", {(now.total - now.done) / speed / 60:.0f} minutes left" if speed else ""
+        areas = "  ".join(f"{name} {area:.3f}" for name, area in sorted(now.areas.items(), key=lambda item: item[1]))
+        return f"{what}: {now.done}/{now.total} images, {speed:.2f}/s{left}; AUC so far: {areas or '-'}"
+
+    if on_terminal:
+        with Live(console=errors, transient=True) as live:
+            yield lambda now: live.update(Text(line(now)))
+        return
+
+    def say(now: Standing) -> None:
+        nonlocal said
+        if time.monotonic() - said >= 60:
+            said = time.monotonic()
+            errors.print(line(now), highlight=False, soft_wrap=True)
+
+    yield say
 
 
 def _minutely(what: str, unit: str) -> Callable[[int, int], object]:

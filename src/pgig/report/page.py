@@ -12,10 +12,10 @@ from pgig.files import written
 
 
 def write_page(path: Path, template: str, **content: Any) -> None:
-    """Fill a template of this package; text in it is escaped."""
+    """Fill a template of this package; in HTML, text is escaped."""
     environment = Environment(
         loader=PackageLoader("pgig.report"),
-        autoescape=True,
+        autoescape=template.endswith(".html"),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -11,15 +11,15 @@ from pgig.statistics import Interval
 
 
 def truth_sheet(
-    pixels: Sequence[Any], masks: Sequence[Any], attributions: Mapping[str, Sequence[Any]], titles: Sequence[str]
+    pixels: Sequence[Any], masks: Sequence[Any] | None, attributions: Mapping[str, Sequence[Any]], titles: Sequence[str]
 ) -> Figure:
-    """One row per image: the image, the mask, and a heat map per method."""
-    heads = ["image", "truth", *attributions]
+    """One row per image: the image, the mask if there are any, and a heat map per method."""
+    heads = ["image", *(["truth"] if masks is not None else []), *attributions]
     cell = 1.15
     figure = Figure(figsize=(cell * len(heads) + 0.3, cell * len(pixels) + 0.75), layout="constrained")
     axes = figure.subplots(len(pixels), len(heads), squeeze=False)
-    for row, (image, mask) in enumerate(zip(pixels, masks, strict=True)):
-        cells = [as_pixels(image), numpy.asarray(mask, dtype=float)]
+    for row, image in enumerate(pixels):
+        cells = [as_pixels(image), *([] if masks is None else [numpy.asarray(masks[row], dtype=float)])]
         cells += [heatmap(found[row]) for found in attributions.values()]
         for column, (ax, shown) in enumerate(zip(axes[row], cells, strict=True)):
             ax.imshow(shown, cmap="gray", vmin=0, vmax=1, interpolation="nearest")

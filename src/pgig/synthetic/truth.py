@@ -13,7 +13,7 @@ from pgig.estimation import estimate_patterns
 from pgig.explainers import Explainer, explain_all, explainers, needs_patterns
 from pgig.patterns import Patterns
 from pgig.scores import Score
-from pgig.statistics import Comparison, Interval, compare, holm, interval
+from pgig.statistics import Comparison, Interval, compare, corrected, interval
 from pgig.synthetic.images import SETTINGS, Samples, samples
 from pgig.synthetic.metrics import COLUMNS, Scores, chance, truth_scores
 from pgig.synthetic.networks import Variant, embedded
@@ -44,10 +44,8 @@ class TruthTest:
         others = [name for name in self.scores if name not in (method, "chance")]
         found = {name: {c: compare(self.scores[method][c], self.scores[name][c]) for c in COLUMNS} for name in others}
         for column in COLUMNS:
-            corrected = holm({name: found[name][column].p for name in others})
-            for name in others:
-                before = found[name][column]
-                found[name][column] = Comparison(before.difference, before.wins, corrected[name])
+            for name, pair in corrected({name: found[name][column] for name in others}).items():
+                found[name][column] = pair
         return found
 
 

@@ -17,7 +17,7 @@ from pgig.errors import PgigError
 from pgig.vision.preprocess import Preprocess
 
 # what reading a damaged or locked archive can raise
-_DAMAGED = OSError, EOFError, KeyError, zlib.error, zipfile.BadZipFile, tarfile.TarError, RuntimeError
+DAMAGED = OSError, EOFError, KeyError, zlib.error, zipfile.BadZipFile, tarfile.TarError, RuntimeError
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class ImageFolder:
             for name in names:
                 try:
                     found.append(preprocess.normalise(preprocess.pixels(BytesIO(self.read(name)), name)))
-                except (PgigError, *_DAMAGED) as error:
+                except (PgigError, *DAMAGED) as error:
                     skipped[name] = str(error).removeprefix(f"cannot read the image {name}: ")
             if found:
                 yield begin + len(names), torch.stack(found)
@@ -92,7 +92,7 @@ def _members(path: Path) -> tuple[tarfile.TarFile, dict[str, tarfile.TarInfo]]:
         members = {m.name: m for m in tar.getmembers() if m.isfile()}
         while tar.fileobj is not None and tar.fileobj.read(2**20):
             pass
-    except _DAMAGED as error:
+    except DAMAGED as error:
         raise PgigError(f"the archive {path} is damaged: {error or type(error).__name__}") from error
     return tar, members
 

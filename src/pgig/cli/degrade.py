@@ -1,0 +1,159 @@
+"""pgig degrade, pgig report"""
+
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, get_args
+
+import typer
+
+from pgig.cli.app import app
+from pgig.cli.options import Channels, Mean, Model, Resize, Std, Weights, preprocess_of
+from pgig.cli.terminal import console, errors, standing_of
+from pgig.degradation import Protocol
+from pgig.degradation.protocol import Departure, Order
+from pgig.errors import PgigError
+from pgig.files import check_target
+from pgig.methods import PAPER_METHODS
+from pgig.report.degradation import write_report
+from pgig.runs.degrade import image_names, prepared, read_labels, run_degradation
+from pgig.runs.job import Job, grid_of
+from pgig.runs.memory import needed_memory
+
+
+def _from_file(context: typer.Context, path: Path | None) -> Path | None:
+    """Options of a file are defaults: those on the command line win."""
+    if path is None:
+        return None
+    try:
+        sections = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise PgigError(f"cannot read the configuration {path}: {error}") from error
+    known = {parameter.name for parameter in context.command.params}
+    found: dict[str, Any] = {}
+    for name, section in sections.items():
+        values = section if isinstance(section, dict) else {name: section}
+        found |= {_OPTION.get(key, key): value for key, value in values.items()}
+    for name in ("mean", "std", "methods"):
+        if isinstance(found.get(name), list):
+            found[name] = ",".join(map(str, found[name]))
+    context.default_map = {**(context.default_map or {}), **{k: v for k, v in found.items() if k in known}}
+    return path
+
+
+_OPTION = {"departure": "protocol", "count": "limit"}  # what a run's own config.toml calls otherwise
+
+
+@app.command()
+def degrade(
+    model: Model,
+    images: Annotated[Path, typer.Option(help="Folder of images, flat or one level per class; or a zip or tar file.")],
+    out: Annotated[Path, typer.Option(help="Folder of the run; given again, it goes on.")],
+    weights: Weights = None,
+    patterns: Annotated[Path | None, typer.Option(help="Patterns of this model (safetensors).")] = None,
+    methods: Annotated[
+        str, typer.Option(help="Names, comma between; `all`: the paper's ten and random; `module:name` for your own.")
+    ] = "all",
+    limit: Annotated[int | None, typer.Option(help="Only the first N images.")] = None,
+    patch: Annotated[int, typer.Option(help="Side of a patch, in pixels.")] = 9,
+    steps: Annotated[int, typer.Option(help="Patches to replace.")] = 100,
+    order: Annotated[str, typer.Option(help=", ".join(f"`{name}`" for name in get_args(Order)))] = "descending",
+    fill: Annotated[str, typer.Option(help="`mean` (of the patch), `image_mean`, `blur`, or a number.")] = "mean",
+    protocol: Annotated[
+        str, typer.Option(help=f"{', '.join(f'`{name}`' for name in get_args(Departure))}: the released code's way.")
+    ] = "paper",
+    score: Annotated[str, typer.Option(help="`probability` or `logit`.")] = "probability",
+    target: Annotated[str, typer.Option(help="`predicted` for the intact image, or `label`.")] = "predicted",
+    labels: Annotated[
+        Path | None, typer.Option(help="CSV of file,class_index; without, each folder is a class.")
+    ] = None,
+    references: Annotated[
+        Path | None, typer.Option(help="Images for expected_gradients; without, others of the run.")
+    ] = None,
+    save_attributions: Annotated[
+        bool, typer.Option("--save-attributions", help="Keep patch scores, for runs with another protocol.")
+    ] = False,
+    attributions_from: Annotated[
+        Path | None, typer.Option(help="A run with saved attributions to take them from.")
+    ] = None,
+    evaluator: Annotated[str, typer.Option(help="`auto` or `dense`.")] = "auto",
+    seed: Annotated[int, typer.Option(help="Of all random draws.")] = 0,
+    workers: Annotated[int, typer.Option(help="Processes; torch's threads are divided among them.")] = 1,
+    batch_size: Annotated[int, typer.Option(help="Images in a forward pass.")] = 16,
+    threads: Annotated[int | None, typer.Option(help="Of torch, in all; without, its own choice.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Use patterns of other weights all the same.")] = False,
+    config: Annotated[
+        Path | None,
+        typer.Option(help="Options from a TOML file, such as a run's config.toml.", callback=_from_file, is_eager=True),
+    ] = None,
+    size: Annotated[int, typer.Option(help="Side of the centre crop.")] = 224,
+    resize: Resize = 256,
+    mean: Mean = None,
+    std: Std = None,
+    channels: Channels = None,
+) -> None:
+    """Measure which method's ranking of patches makes the model's score fall fastest.
+
+    A run is a folder. It can be stopped at any moment; the same command goes on where it stopped.
+
+    Examples:
+    `pgig degrade --model vgg16 --weights default --patterns vgg16.safetensors --images imagenet/val --out runs/vgg16`
+
+    `pgig degrade --model mynet:make --images photos/ --methods integrated_gradients,mine:explain --out runs/mine`
+
+    `pgig degrade --config runs/vgg16/config.toml --attributions-from runs/vgg16 --fill blur --out runs/vgg16-blur`
+    """
+    if evaluator not in ("auto", "dense"):
+        raise PgigError(f"unknown evaluator {evaluator!r}; choose 'auto' or 'dense'")
+    if target not in ("predicted", "label"):
+        raise PgigError(f"unknown target {target!r}; choose 'predicted' or 'label'")
+    if limit is not None and limit < 1:
+        raise PgigError(f"limit must be at least 1, got {limit}")
+    check_target(out / "config.toml")
+    names = image_names(images, limit)
+    job = Job(
+        model, weights, images, names, read_labels(labels, names),
+        preprocess_of(weights, size, resize, mean, std, channels),
+        tuple(_listed(methods)), Protocol(patch, steps, order, fill, protocol),  # type: ignore[arg-type]
+        out, patterns, force, references, score, target == "label", seed, "dense", batch_size, threads,
+        save_attributions, attributions_from,
+    )  # fmt: skip
+    prepared(job, workers)
+    border = grid_of(job).border
+    console.print(
+        f"{len(names)} images of {images}, {len(job.methods)} methods, {steps} patches of {patch} x {patch}; "
+        f"at most about {needed_memory(job, workers) / 2**30:.1f} GB of memory",
+        highlight=False, soft_wrap=True,
+    )  # fmt: skip
+    if any(border):
+        errors.print(
+            f"note: {border[0]} rows and {border[1]} columns at the border belong to no patch", highlight=False
+        )
+    with standing_of(out.name) as say:
+        standing = run_degradation(job, workers, say)
+    for method, area in sorted(standing.areas.items(), key=lambda item: item[1]):
+        console.print(f"{method:32s} AUC {area:.4f}", highlight=False)
+    console.print(f"done: {out}; pgig report {out} --out report makes the page", highlight=False, soft_wrap=True)
+
+
+@app.command()
+def report(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of runs.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="Folder to write to.")] = Path("report"),
+) -> None:
+    """Make figures, tables and a page of one or several degradation runs.
+
+    Examples:
+    `pgig report runs/vgg16 --out report`
+
+    `pgig report runs/vgg16 runs/vgg16-blur --out both`
+    """
+    page = write_report(runs, out)
+    console.print(f"the page is {page.resolve()}: open it in a browser", highlight=False, soft_wrap=True)
+
+
+def _listed(methods: str) -> list[str]:
+    names = [name.strip() for name in methods.split(",") if name.strip()]
+    found = [each for name in names for each in (PAPER_METHODS if name == "all" else [name])]
+    if not found:
+        raise PgigError("no method given: see pgig methods")
+    return list(dict.fromkeys(found))

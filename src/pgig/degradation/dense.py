@@ -1,0 +1,66 @@
+"""The definition of a curve's scores: a whole forward pass for every image, ranking and step."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from pgig.degradation.grid import PatchGrid
+from pgig.errors import PgigError
+
+# what the model says of images, as one number each in the classes given: [b, ...], [b] -> [b]
+Scored = Callable[[Tensor, Tensor], Tensor]
+
+
+class Evaluator(Protocol):
+    """Anything that computes the curves of rankings."""
+
+    name: str
+
+    def curves(self, x: Tensor, filled: Tensor, rankings: Tensor, targets: Tensor, grid: PatchGrid) -> Tensor:
+        """Scores [n, m, L + 1] after 0..L replacements, cumulatively.
+
+        x: images [n, channels, height, width]; filled: what stands in each patch once it is replaced, shaped like x.
+        rankings: [n, m, L], the patches in the order in which each of m methods has them replaced.
+        targets: [n], the class that is scored.
+        """
+        ...
+
+
+class DenseEvaluator:
+    """Batched over images and methods: pairs of them go through their steps side by side."""
+
+    name = "dense"
+
+    def __init__(self, scored: Scored, batch_size: int = 16, channels_last: bool = True) -> None:
+        if batch_size < 1:
+            raise PgigError(f"batch size must be at least 1, got {batch_size}")
+        self._scored, self._batch = scored, batch_size
+        self._format = torch.channels_last if channels_last else torch.contiguous_format
+
+    @torch.inference_mode()
+    def curves(self, x: Tensor, filled: Tensor, rankings: Tensor, targets: Tensor, grid: PatchGrid) -> Tensor:
+        n, m, steps = rankings.shape
+        result = torch.empty(n * m, steps + 1, dtype=torch.float64)
+        intact = torch.cat(
+            [
+                self._score(x[first : first + self._batch], targets[first : first + self._batch])
+                for first in range(0, n, self._batch)
+            ]
+        )
+        result[:, 0] = intact.repeat_interleave(m)  # all methods of an image share it
+        image_of = torch.arange(n).repeat_interleave(m)
+        orders = rankings.reshape(n * m, steps).tolist()
+        for first in range(0, n * m, self._batch):
+            images = image_of[first : first + self._batch]
+            now = x[images].contiguous(memory_format=self._format)
+            for step in range(steps):
+                for row, image in enumerate(images.tolist()):
+                    down, across = grid.place(orders[first + row][step])
+                    now[row, :, down, across] = filled[image, :, down, across]
+                result[first : first + len(images), step + 1] = self._score(now, targets[images])
+        return result.reshape(n, m, steps + 1)
+
+    def _score(self, x: Tensor, targets: Tensor) -> Tensor:
+        return self._scored(x.contiguous(memory_format=self._format), targets).double().cpu()

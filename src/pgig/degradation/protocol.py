@@ -1,0 +1,83 @@
+"""How patches are ranked and replaced."""
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+
+from pgig.degradation.dense import Evaluator
+from pgig.degradation.fills import PositiveChannels, find_fill
+from pgig.degradation.grid import PatchGrid
+from pgig.errors import PgigError
+from pgig.randomness import draws
+
+Order = Literal["descending", "ascending", "random"]
+# the paper's replacement; the released code's; and each half of its difference alone
+Departure = Literal["paper", "released", "skip_top", "positive_channels"]
+
+
+@dataclass(frozen=True)
+class Protocol:
+    patch: int = 9
+    steps: int = 100
+    order: Order = "descending"
+    fill: str = "mean"
+    departure: Departure = "paper"
+
+    def __post_init__(self) -> None:
+        if self.order not in get_args(Order):
+            raise PgigError(f"unknown order {self.order!r}; choose one of: {', '.join(get_args(Order))}")
+        if self.departure not in get_args(Departure):
+            raise PgigError(f"unknown protocol {self.departure!r}; choose one of: {', '.join(get_args(Departure))}")
+        if self.patch < 1 or self.steps < 1:
+            raise PgigError(f"patch and steps must be at least 1, got {self.patch} and {self.steps}")
+        find_fill(self.fill)
+
+    def grid(self, x: Tensor) -> PatchGrid:
+        grid = PatchGrid(x.shape[-2], x.shape[-1], self.patch)
+        if self.steps > len(grid) - self._skipped:
+            raise PgigError(f"{self.steps} steps on images of {len(grid)} patches: take fewer, or smaller patches")
+        return grid
+
+    @property
+    def _skipped(self) -> int:
+        return int(self.departure in ("released", "skip_top"))
+
+    def filled(self, x: Tensor, grid: PatchGrid) -> Tensor:
+        fill = find_fill(self.fill)
+        if self.departure in ("released", "positive_channels"):
+            fill = PositiveChannels(fill)
+        return fill(x, grid)
+
+    def ranking(self, sums: Tensor, ids: Sequence[Hashable], seed: int) -> Tensor:  # [n, patches] -> [n, steps]
+        """The patches to replace, in order."""
+        return ranking(sums, self.order, ids, seed)[:, self._skipped : self._skipped + self.steps]
+
+
+def ranking(sums: Tensor, order: Order, ids: Sequence[Hashable], seed: int = 0) -> Tensor:  # [n, patches] -> the same
+    """All patches in order. Among equals the earlier in the grid goes first, or last where ascending."""
+    if not bool(sums.isfinite().all()):
+        raise PgigError("attributions must be finite to rank patches by them")
+    if order == "random":
+        each = [torch.randperm(sums.shape[1], generator=draws(seed, identity, "random order")(0)) for identity in ids]
+        return torch.stack(each)
+    descending = torch.sort(sums, dim=1, descending=True, stable=True).indices
+    return descending if order == "descending" else descending.flip(1)
+
+
+def degrade(
+    evaluator: Evaluator,
+    x: Tensor,
+    targets: Tensor,
+    sums: Mapping[str, Tensor],
+    protocol: Protocol,
+    ids: Sequence[Hashable],
+    seed: int = 0,
+) -> dict[str, Tensor]:
+    """The curves [n, steps + 1] of every method, from its patch sums [n, patches]."""
+    grid = protocol.grid(x)
+    rankings = torch.stack([protocol.ranking(of, ids, seed) for of in sums.values()], 1)
+    found = evaluator.curves(x, protocol.filled(x, grid), rankings, targets, grid)
+    return {name: found[:, number] for number, name in enumerate(sums)}

@@ -1,0 +1,79 @@
+"""A finished (or unfinished) run, read from its folder: curves by method, image by image."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy
+from numpy.typing import NDArray
+
+from pgig.curves import aopc, auc, score_at
+from pgig.errors import PgigError
+from pgig.runs.config import read_config
+from pgig.runs.parts import read_curves
+from pgig.statistics import Comparison, Interval, compare, corrected, interval
+
+POINTS = 10, 30, 100  # patches after which the score is reported
+
+
+@dataclass(frozen=True)
+class Run:
+    name: str
+    folder: Path
+    config: Mapping[str, Mapping[str, Any]]
+    images: tuple[str, ...]
+    curves: Mapping[str, NDArray[numpy.float64]]  # method -> [n, steps + 1]
+    seconds: Mapping[str, float]  # per image
+
+    @staticmethod
+    def read(folder: Path) -> "Run":
+        if not (folder / "config.toml").is_file():
+            raise PgigError(f"{folder} is not a run: it has no config.toml")
+        rows = read_curves(folder)
+        if not rows:
+            raise PgigError(f"{folder} has no finished parts yet")
+        images = tuple(dict.fromkeys(row["image"] for row in rows))
+        by_method: dict[str, dict[str, Any]] = {}
+        for row in rows:
+            by_method.setdefault(row["method"], {})[row["image"]] = row
+        curves = {m: numpy.array([found[image]["curve"] for image in images]) for m, found in by_method.items()}
+        seconds = {m: float(numpy.mean([r["seconds"] for r in found.values()])) for m, found in by_method.items()}
+        return Run(folder.name or str(folder), folder, read_config(folder / "config.toml"), images, curves, seconds)
+
+    @property
+    def steps(self) -> int:
+        return int(next(iter(self.curves.values())).shape[1]) - 1
+
+    @property
+    def is_complete(self) -> bool:
+        return len(self.images) + len(self.skipped) >= int(self.config["images"]["count"])
+
+    @property
+    def skipped(self) -> list[str]:
+        path = self.folder / "skipped.csv"
+        return path.read_text(encoding="utf-8").splitlines()[1:] if path.is_file() else []
+
+    @property
+    def lower_is_better(self) -> bool:
+        return bool(self.config["degradation"].get("order", "descending") != "ascending")
+
+    def measures(self) -> dict[str, dict[str, Interval]]:
+        """AUC, AOPC and scores after some patches, with intervals, the best method first."""
+        found = {}
+        for method, curves in self.curves.items():
+            row = {"AUC": interval(auc(curves)), "AOPC": interval(aopc(curves))}
+            row |= {f"after {k}": interval(score_at(curves, k)) for k in POINTS if k <= self.steps}
+            found[method] = row
+        return dict(sorted(found.items(), key=lambda item: item[1]["AUC"].mean, reverse=not self.lower_is_better))
+
+    def comparisons(self) -> dict[tuple[str, str], Comparison]:
+        """Every two methods by AUC, the better first; p-values corrected for the number of pairs."""
+        order = list(self.measures())
+        found = {}
+        for one, two in combinations(order, 2):
+            first, second = auc(self.curves[one]), auc(self.curves[two])
+            found[one, two] = compare(second, first) if self.lower_is_better else compare(first, second)
+        mended = corrected({f"{one}|{two}": pair for (one, two), pair in found.items()})
+        return dict(zip(found, mended.values(), strict=True))

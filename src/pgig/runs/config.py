@@ -1,0 +1,64 @@
+"""A run's configuration: what determines the result, what it was made from, and how it was executed."""
+
+import json
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pgig.errors import PgigError
+from pgig.files import written
+
+Section = Mapping[str, Any]
+# only where and how, not what: these may differ when a run is continued
+NOT_COMPARED = "files", "execution"
+
+
+def write_config(path: Path, sections: Mapping[str, Section]) -> None:
+    lines = []
+    for name, section in sections.items():
+        lines.append(f"[{name}]")
+        lines += [f"{key} = {_toml(value)}" for key, value in section.items() if value is not None]
+        lines.append("")
+    with written(path) as temporary:
+        temporary.write_text("\n".join(lines), encoding="utf-8")
+
+
+def read_config(path: Path) -> dict[str, dict[str, Any]]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise PgigError(f"cannot read the configuration {path}: {error}") from error
+
+
+def check_same(folder: Path, sections: Mapping[str, Section]) -> None:
+    """Refuse to go on with a run that was begun with another configuration."""
+    before = read_config(folder / "config.toml")
+    differences = []
+    for name in dict.fromkeys([*before, *sections]):
+        if name in NOT_COMPARED:
+            continue
+        old, new = before.get(name, {}), {k: v for k, v in sections.get(name, {}).items() if v is not None}
+        for key in dict.fromkeys([*old, *new]):
+            if _plain(old.get(key)) != _plain(new.get(key)):
+                differences.append(f"{key} was {_shown(old.get(key))}, now {_shown(new.get(key))}")
+    if differences:
+        raise PgigError(
+            f"{folder} holds a run with another configuration: {'; '.join(differences)}. Give another --out"
+        )
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_toml(item) for item in value) + "]"
+    return repr(value) if isinstance(value, int | float) else json.dumps(str(value), ensure_ascii=False)
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _shown(value: Any) -> str:
+    return "not set" if value is None else repr(value)

@@ -1,0 +1,103 @@
+"""Parts: the finished pieces of a run, one parquet file each, which appear by rename."""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pgig.errors import PgigError
+from pgig.files import written
+from pgig.report.tables import write_csv
+
+PART = 8  # images: parts are fixed by the image list alone
+_CURVES = pa.schema(
+    [
+        ("image", pa.string()),
+        ("method", pa.string()),
+        ("predicted", pa.int32()),
+        ("label", pa.int32()),
+        ("target", pa.int32()),
+        ("intact", pa.float64()),
+        ("curve", pa.list_(pa.float64())),
+        ("seconds", pa.float64()),
+    ]
+)
+_SUMS = pa.schema(
+    [
+        ("image", pa.string()),
+        ("method", pa.string()),
+        ("target", pa.int32()),
+        ("sums", pa.list_(pa.float64())),
+        ("seconds", pa.float64()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Part:
+    number: int
+    images: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return f"part-{self.number:06d}.parquet"
+
+
+def parts_of(images: Sequence[str]) -> list[Part]:
+    return [Part(n, tuple(images[first : first + PART])) for n, first in enumerate(range(0, len(images), PART))]
+
+
+def write_curves(folder: Path, part: Part, rows: list[dict[str, Any]], skipped: dict[str, str]) -> None:
+    _write(folder / "parts" / part.name, _CURVES, rows, skipped)
+
+
+def write_sums(folder: Path, part: Part, rows: list[dict[str, Any]]) -> None:
+    _write(folder / "attributions" / part.name, _SUMS, rows, {})
+
+
+def read_curves(folder: Path) -> list[dict[str, Any]]:
+    """All rows of a run's finished parts, in the order of the image list."""
+    return [row for path in _finished(folder / "parts") for row in _read(path).to_pylist()]
+
+
+def read_sums(folder: Path, part: Part) -> list[dict[str, Any]]:
+    path = folder / "attributions" / part.name
+    if not path.is_file():
+        raise PgigError(
+            f"{folder} has no saved attributions for {part.name}: run it to its end with --save-attributions"
+        )
+    return [dict(row) for row in _read(path).to_pylist()]
+
+
+def is_finished(folder: Path, part: Part) -> bool:
+    return (folder / "parts" / part.name).is_file()
+
+
+def write_skipped(folder: Path) -> dict[str, str]:
+    """skipped.csv, from what the parts say."""
+    found: dict[str, str] = {}
+    for path in _finished(folder / "parts"):
+        found |= json.loads((pq.read_schema(path).metadata or {}).get(b"skipped", b"{}"))
+    write_csv(folder / "skipped.csv", ["image", "reason"], found.items())
+    return found
+
+
+def _finished(folder: Path) -> Iterable[Path]:
+    return sorted(folder.glob("part-*.parquet"))
+
+
+def _write(path: Path, schema: pa.Schema, rows: list[dict[str, Any]], skipped: dict[str, str]) -> None:
+    table = pa.Table.from_pylist(rows, schema.with_metadata({"skipped": json.dumps(skipped)}))
+    with written(path) as temporary:
+        pq.write_table(table, temporary)
+
+
+def _read(path: Path) -> pa.Table:
+    try:
+        return pq.read_table(path)
+    except (OSError, pa.ArrowException) as error:
+        raise PgigError(f"cannot read {path}: {error}; delete it, and run again to make it anew") from error

@@ -1,0 +1,280 @@
+"""`pgig degrade` and `pgig report`, as a user runs them."""
+
+import csv
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image
+from test_cli import FACTORY, run
+
+from pgig.report.run import Run
+from pgig.runs.degrade import read_labels
+from pgig.runs.parts import PART, parts_of, read_curves
+
+BASE = ("--model", "net:make", "--size", "32", "--resize", "32", "--patch", "8", "--steps", "6")
+OWN = "\ndef mine(model, inputs, targets):\n    return inputs * 0 + 1\n"
+NUMBER = 20
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "net.py").write_text(FACTORY + OWN)
+    rng = numpy.random.default_rng(0)
+    for number in range(NUMBER):
+        target = tmp_path / "photos" / f"class{number % 3}"
+        target.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(rng.integers(0, 255, (40, 50, 3), numpy.uint8)).save(target / f"{number:02d}.png")
+    return tmp_path
+
+
+def degraded(folder: Path, out: str, *arguments: str, methods: str = "gradient,vargrad,random") -> list[dict]:
+    call = ("degrade", *BASE, "--images", "photos", "--methods", methods, "--out", out, *arguments)
+    done = run(folder, *call)
+    assert done.returncode == 0, done.stderr
+    return read_curves(folder / out)
+
+
+def curves(rows: list[dict]) -> dict[tuple[str, str], list[float]]:
+    return {(row["image"], row["method"]): row["curve"] for row in rows}
+
+
+def same(one: list[dict], other: list[dict], tolerance: float = 0) -> bool:
+    a, b = curves(one), curves(other)
+    return list(a) == list(b) and all(numpy.allclose(a[key], b[key], rtol=0, atol=tolerance) for key in a)
+
+
+def test_a_run_is_a_folder_that_says_what_it_is(folder):
+    rows = degraded(folder, "run")
+    assert len(rows) == 3 * NUMBER
+    assert len(rows[0]["curve"]) == 7
+    assert rows[0]["intact"] == rows[0]["curve"][0]
+    assert all(0 <= value <= 1 for row in rows for value in row["curve"])
+    assert {row["label"] for row in rows} == {0, 1, 2}  # a class per folder
+    config = (folder / "run" / "config.toml").read_text()
+    for word in (
+        "weights_digest",
+        "digest",
+        "torch",
+        "steps = 6",
+        'fill = "mean"',
+        'evaluator = "dense"',
+        "[execution]",
+    ):
+        assert word in config
+    assert (
+        len(list((folder / "run" / "parts").glob("*.parquet"))) == len(parts_of(["x"] * NUMBER)) == -(-NUMBER // PART)
+    )
+    assert len(list((folder / "run" / "heatmaps").glob("*.npz"))) == 6
+    assert (folder / "run" / "skipped.csv").read_text() == "image,reason\n"
+
+
+def test_workers_batches_and_order_change_nothing(folder):
+    rows = degraded(folder, "run")
+    assert same(rows, degraded(folder, "batch", "--batch-size", "3"), 1e-6)
+    assert same(rows, degraded(folder, "workers", "--workers", "2", "--threads", "2"), 1e-6)
+    assert same(rows[: 3 * 10], degraded(folder, "short", "--limit", "10"), 1e-6)
+
+
+def test_what_is_finished_is_not_done_again_and_other_configurations_are_refused(folder):
+    rows = degraded(folder, "run")
+    first, second = sorted((folder / "run" / "parts").glob("*.parquet"))[:2]
+    stamp = first.stat().st_mtime_ns
+    second.unlink()
+    assert same(rows, degraded(folder, "run", "--batch-size", "16", "--workers", "1"))
+    assert first.stat().st_mtime_ns == stamp
+    call = ("degrade", *BASE, "--images", "photos", "--methods", "gradient,vargrad,random", "--out", "run")
+    for extra, message in (
+        (("--seed", "3"), "seed was 0, now 3"),
+        (("--fill", "blur"), "fill was 'mean', now 'blur'"),
+        (("--limit", "5"), "count was 20, now 5"),
+        (("--score", "logit"), "score was 'probability', now 'logit'"),
+    ):
+        done = run(folder, *call, *extra)
+        assert done.returncode == 2
+        assert message in done.stderr
+        assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_killed_run_goes_on_to_the_same_result(folder, workers):
+    whole = degraded(folder, "whole")
+    slow = FACTORY + "\nimport time\n_make = make\ndef make():\n    net = _make()\n"
+    slow += "    net.register_forward_pre_hook(lambda *_: time.sleep(0.01))\n    return net\n"
+    (folder / "net.py").write_text(slow)
+    call = [
+        sys.executable,
+        "-m",
+        "pgig",
+        "degrade",
+        *BASE,
+        "--images",
+        "photos",
+        "--methods",
+        "gradient,vargrad,random",
+    ]
+    process = subprocess.Popen([*call, "--out", "run", "--workers", workers], cwd=folder, start_new_session=True)
+    deadline = time.monotonic() + 120
+    while not list(folder.glob("run/parts/part-*.parquet")) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    import os
+
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    finished = len(list((folder / "run" / "parts").glob("part-*.parquet")))
+    assert finished >= 1
+    assert same(whole, degraded(folder, "run"), 1e-6)
+    tables = [pq.read_table(folder / name / "parts").drop(["seconds"]) for name in ("whole", "run")]
+    assert tables[0].schema.equals(tables[1].schema)
+
+
+def test_saved_attributions_serve_other_protocols(folder):
+    degraded(folder, "run", "--save-attributions", methods="gradient,vargrad")
+    fresh = degraded(folder, "fresh", "--fill", "blur", "--order", "ascending", methods="gradient,vargrad")
+    reused = degraded(
+        folder,
+        "reused",
+        "--fill",
+        "blur",
+        "--order",
+        "ascending",
+        "--attributions-from",
+        "run",
+        methods="gradient,vargrad",
+    )
+    assert same(fresh, reused, 1e-9)
+    call = ("degrade", *BASE, "--images", "photos", "--out", "other", "--attributions-from", "run")
+    for extra, message in (
+        (("--methods", "integrated_gradients"), "no attributions by integrated_gradients"),
+        (("--methods", "gradient", "--patch", "4"), "for patches of 8 pixels, not 4"),
+        (("--methods", "gradient", "--limit", "4"), "count was 20, now 4"),
+    ):
+        done = run(folder, *call, *extra)
+        assert done.returncode == 2
+        assert message in done.stderr
+
+
+def test_odd_images_are_read_or_skipped_with_a_reason(folder):
+    photos = folder / "photos" / "class0"
+    rng = numpy.random.default_rng(1)
+    pixels = rng.integers(0, 255, (40, 50, 3), numpy.uint8)
+    Image.fromarray(pixels[..., 0]).save(photos / "a-grey.png")
+    Image.fromarray(pixels).convert("CMYK").save(photos / "b-cmyk.jpg")
+    Image.fromarray(pixels).convert("P").save(photos / "c-palette.gif")
+    Image.fromarray(rng.integers(0, 65535, (40, 50), numpy.uint16)).save(photos / "d-deep.png")
+    turned = Image.Exif()
+    turned[0x0112] = 6
+    Image.fromarray(pixels).save(photos / "e-turned.jpg", exif=turned)
+    Image.fromarray(pixels).save(
+        photos / "f-animated.gif", save_all=True, append_images=[Image.fromarray(pixels[::-1])]
+    )
+    (photos / "g-empty.jpg").write_bytes(b"")
+    (photos / "h-text.jpg").write_text("no image")
+    whole = (photos / "00.png").read_bytes()
+    (photos / "i-cut.png").write_bytes(whole[: len(whole) // 2])
+    degraded(folder, "run", methods="gradient")
+    with (folder / "run" / "skipped.csv").open() as file:
+        skipped = {row["image"]: row["reason"] for row in csv.DictReader(file)}
+    assert set(skipped) == {f"class0/{name}" for name in ("g-empty.jpg", "h-text.jpg", "i-cut.png")}
+    assert all(skipped.values())
+    images = {row["image"] for row in read_curves(folder / "run")}
+    assert len(images) == NUMBER + 6
+
+
+def test_references_targets_labels_and_own_explainers(folder):
+    (folder / "labels.csv").write_text("file,class_index\n" + "".join(f"{n:02d}.png,{n % 6}\n" for n in range(NUMBER)))
+    rows = degraded(
+        folder, "run", "--labels", "labels.csv", "--target", "label", methods="expected_gradients,net:mine,random"
+    )
+    assert all(row["target"] == row["label"] == int(row["image"].rpartition("/")[2][:2]) % 6 for row in rows)
+    ties = [row["curve"] for row in rows if row["method"] == "net:mine"]
+    assert len(ties) == NUMBER
+    assert read_labels(None, ("a.png", "b.png")) == {}
+
+
+def test_the_report_is_a_function_of_the_folder(folder):
+    degraded(folder, "run")
+    degraded(folder, "blurred", "--fill", "blur", "--limit", "10")
+    done = run(folder, "report", "run", "blurred", "--out", "report")
+    assert done.returncode == 0, done.stderr
+    page = (folder / "report" / "index.html").read_text()
+    assert re.findall(r'(?:src|href)="(?!data:image/png;base64,)', page) == []
+    assert page.count("data:image/png;base64,") == 4
+    with (folder / "report" / "run-curves.csv").open() as file:
+        rows = list(csv.reader(file))
+    assert rows[0] == ["patches", "gradient", "vargrad", "random"]
+    found = Run.read(folder / "run")
+    numpy.testing.assert_allclose([float(r[1]) for r in rows[1:]], found.curves["gradient"].mean(0))
+    with (folder / "report" / "run-table.csv").open() as file:
+        table = list(csv.DictReader(file))
+    assert [row["rank"] for row in table] == ["1", "2", "3"]
+    areas = [float(row["AUC"]) for row in table]
+    assert areas == sorted(areas)
+    assert all(float(row["AUC low"]) <= float(row["AUC"]) <= float(row["AUC high"]) for row in table)
+    with (folder / "report" / "run-pairs.csv").open() as file:
+        assert len(list(csv.DictReader(file))) == 3
+    text = (folder / "report" / "report.md").read_text()
+    assert "## blurred" in text
+    again = run(folder, "report", "run", "blurred", "--out", "again")
+    assert again.returncode == 0
+    for name in ("run-table.csv", "run-pairs.csv", "report.md"):
+        assert (folder / "report" / name).read_bytes() == (folder / "again" / name).read_bytes()
+
+
+def test_options_come_from_a_file_and_the_command_line_wins(folder):
+    degraded(folder, "run", "--limit", "4", "--fill", "blur")
+    done = run(
+        folder, "degrade", "--config", "run/config.toml", "--model", "net:make", "--images", "photos", "--out", "run"
+    )
+    assert done.returncode == 0, done.stderr
+    done = run(folder, "degrade", "--config", "run/config.toml", "--model", "net:make", "--images", "photos", "--steps", "3",
+               "--out", "run")  # fmt: skip
+    assert done.returncode == 2
+    assert "steps was 6, now 3" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--images", "nowhere"), "no images at nowhere"),
+        (("--steps", "17"), "17 steps on images of 16 patches"),
+        (("--methods", "pgig"), "pattern methods need patterns"),
+        (("--methods", "lime"), "unknown method 'lime'"),
+        (("--methods", ","), "no method given"),
+        (("--order", "up"), "unknown order 'up'"),
+        (("--fill", "grey"), "unknown fill 'grey'"),
+        (("--protocol", "mine"), "unknown protocol 'mine'"),
+        (("--evaluator", "magic"), "unknown evaluator"),
+        (("--score", "odds"), "unknown score 'odds'"),
+        (("--target", "mine"), "unknown target"),
+        (("--workers", "0"), "workers must be at least 1"),
+        (("--batch-size", "0"), "batch size must be at least 1"),
+        (("--limit", "0"), "limit must be at least 1"),
+        (("--labels", "net.py", "--target", "label"), "cannot read labels"),
+        (("--out", "net.py"), "net.py"),
+        (("--config", "net.py"), "cannot read the configuration"),
+        (("--attributions-from", "photos"), "cannot read the configuration"),
+    ],
+)
+def test_bad_arguments(folder, arguments, message):
+    given = {"--images": "photos", "--methods": "gradient", "--out": "run"} | dict(
+        zip(arguments[::2], arguments[1::2], strict=True)
+    )
+    done = run(folder, "degrade", *BASE, *(word for pair in given.items() for word in pair))
+    assert done.returncode == 2, done.stderr
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_bad_reports(folder):
+    assert "is not a run" in run(folder, "report", "photos").stderr
+    (folder / "begun").mkdir()
+    (folder / "begun" / "config.toml").write_text("[images]\ncount = 1\n")
+    assert "no finished parts" in run(folder, "report", "begun").stderr
