@@ -26,7 +26,7 @@ docs: $(READY)
 	$(BIN)/python docs/build.py
 
 clean:
-	rm -rf $(VENV) demo build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo stress truth report build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("pgig needs Python 3.11 or newer" if sys.version_info < (3, 11) else 0)'

@@ -234,8 +234,8 @@ def test_options_come_from_a_file_and_the_command_line_wins(folder):
         folder, "degrade", "--config", "run/config.toml", "--model", "net:make", "--images", "photos", "--out", "run"
     )
     assert done.returncode == 0, done.stderr
-    done = run(folder, "degrade", "--config", "run/config.toml", "--model", "net:make", "--images", "photos", "--steps", "3",
-               "--out", "run")  # fmt: skip
+    call = ("degrade", "--config", "run/config.toml", "--model", "net:make", "--images", "photos", "--out", "run")
+    done = run(folder, *call, "--steps", "3")
     assert done.returncode == 2
     assert "steps was 6, now 3" in done.stderr
 

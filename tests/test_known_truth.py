@@ -43,11 +43,32 @@ def test_objects_are_whole_and_equally_large_in_all_classes():
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_the_class_is_in_the_mask_alone(setting):
     """Without its object, an image is noise: its pixels outside the mask have the same mean for every class."""
-    drawn = samples(setting, 400, seed=2)
+    drawn = samples(setting, 600, seed=2)
     outside = torch.where(drawn.mask[:, None], torch.nan, drawn.x).flatten(1).nanmean(1)
     inside = torch.where(drawn.mask[:, None], drawn.x, torch.nan).flatten(1).nanmean(1)
     assert (inside - outside).mean() > 0.5
-    assert outside.mean().abs() < 0.1
+    for label in range(len(CLASSES)):
+        of_class = outside[drawn.label == label]
+        assert of_class.mean().abs() < 4 * of_class.std() / len(of_class) ** 0.5
+
+
+def test_the_network_needs_the_suppressor():
+    """With other streaks outside the object than over it, the network is lost: it reads them off to subtract them."""
+    drawn, others = samples("suppressor", 200, seed=6), samples("suppressor", 200, seed=7)
+    swapped = torch.where(drawn.mask[:, None], drawn.x, others.x)
+    with torch.no_grad():
+        known = embedded()(drawn.x).argmax(1) == drawn.label
+        lost = embedded()(swapped).argmax(1) == drawn.label
+    assert known.float().mean() > 0.95
+    assert lost.float().mean() < 0.7
+
+
+def test_samples_for_different_purposes_differ():
+    found = [
+        samples("white", 4, seed=1, purpose=p).x for p in ("drawn", "training", "testing", "patterns", "references")
+    ]
+    for i, one in enumerate(found):
+        assert not any(torch.equal(one, other) for other in found[i + 1 :])
 
 
 def test_the_suppressor_is_seen_above_and_below_the_object():
@@ -61,7 +82,12 @@ def test_the_suppressor_is_seen_above_and_below_the_object():
 def test_sizes_and_bad_wishes():
     assert samples("correlated", 1, size=32).x.shape == (1, 3, 32, 32)
     assert 0 <= pixels(samples("white", 2).x).min() < pixels(samples("white", 2).x).max() <= 1
-    for wrong in ({"setting": "grey", "number": 1}, {"setting": "white", "number": 0}):
+    for wrong in (
+        {"setting": "grey", "number": 1},
+        {"setting": "white", "number": 0},
+        {"setting": "white", "number": 2.5},
+        {"setting": "white", "number": 1, "seed": 1.5},
+    ):
         with pytest.raises(pgig.PgigError):
             samples(**wrong)
 
@@ -99,8 +125,8 @@ def test_the_distance_is_that_of_the_linear_programme(seed, height, width):
     one, other = torch.rand(2, height, width, generator=rng).double().clamp(min=0.3) - 0.3
     if not one.any() or not other.any():
         return
-    places = torch.cartesian_prod(torch.arange(height) / height, torch.arange(width) / width).double()
-    cost = torch.cdist(places, places) / 2**0.5
+    places = torch.cartesian_prod(torch.arange(height), torch.arange(width)).double()
+    cost = torch.cdist(places, places) / (height**2 + width**2) ** 0.5
     n = height * width
     rows = torch.eye(n).repeat_interleave(n, 1)
     columns = torch.eye(n).repeat(1, n)
@@ -113,6 +139,10 @@ def test_a_shift_costs_its_length():
     one, other = torch.zeros(64, 64), torch.zeros(64, 64)
     one[8:12, 8:12], other[8:12, 24:28] = 1, 1
     assert earth_movers_distance(one, other) == pytest.approx(16 / 64 / 2**0.5)
+    for size in (17, 24, 40):  # blocks of different sizes: the distance is that of their centres
+        one, other = torch.zeros(size, size), torch.zeros(size, size)
+        one[0, 0], other[-1, 0] = 1, 1
+        assert earth_movers_distance(one, other) == pytest.approx((size - 1) / size / 2**0.5, abs=0.04)
 
 
 @given(st.integers(0, 1000))
@@ -173,8 +203,50 @@ def test_the_test_compares_methods_captum_and_the_users_own():
     pair = test.against("cheat")["random"]["mass, |a|"]
     assert pair.difference.low > 0
     assert pair.wins == 1
+    assert "chance" in test.against("cheat")
     with pytest.raises(pgig.PgigError, match="no method 'pgig'"):
         test.against("pgig")
+    with pytest.raises(pgig.PgigError, match="another name"):
+        truth_test("white", {"chance": cheat})
+
+
+def test_explainers_cannot_disturb_each_other():
+    def rude(model, x, target):
+        model.train()
+        target.zero_()
+        return x.mul_(0) + 1
+
+    def polite(model, x, target):
+        assert not model.training
+        return torch.autograd.grad(model(x.requires_grad_()).gather(1, target[:, None]).sum(), x)[0].numpy()[::1]
+
+    alone = truth_test("white", {"polite": polite}, model="bn", images=4)
+    after = truth_test("white", {"rude": rude, "polite": polite}, model="bn", images=4)
+    for column in COLUMNS:
+        numpy.testing.assert_array_equal(alone.scores["polite"][column], after.scores["polite"][column])
+
+
+@pytest.mark.parametrize(
+    ("explainer", "match"),
+    [
+        (lambda model, x, target: None, "mine failed"),
+        (lambda model, x, target: 1 / 0, "mine failed: ZeroDivisionError"),
+        (lambda model, x: x, "mine failed: TypeError"),
+        (lambda model, x, target: x + 1j, "complex"),
+        (lambda model, x, target: x[0], "shape"),
+    ],
+)
+def test_what_goes_wrong_in_an_explainer_is_named(explainer, match):
+    with pytest.raises(pgig.PgigError, match=match):
+        truth_test("white", {"mine": explainer}, images=2)
+
+
+def test_a_model_in_training_mode_is_refused_untouched():
+    model = embedded("bn").train()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    with pytest.raises(pgig.PgigError, match="training mode"):
+        truth_test("white", {"mine": lambda model, x, target: x}, model=model, images=2)
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
 
 
 def test_what_is_drawn_does_not_depend_on_the_number_of_images():
@@ -195,6 +267,13 @@ def test_an_interval_covers_the_mean_about_as_often_as_it_says():
     assert 0.88 <= inside / 200 <= 0.99
 
 
+@pytest.mark.parametrize("n", [1, 7, 250, 255])
+def test_an_interval_of_equal_values_is_their_value(n):
+    found = interval([0.123456] * n)
+    assert found.low <= found.mean <= found.high
+    assert found.high - found.low < 1e-12
+
+
 def test_a_comparison_finds_what_is_there_and_nothing_else():
     rng = numpy.random.default_rng(1)
     base = rng.normal(0, 5, 100)
@@ -204,6 +283,8 @@ def test_a_comparison_finds_what_is_there_and_nothing_else():
     assert better.wins > 0.6
     same = compare(base, base)
     assert same.p == 1
+    assert same.sign == 1
+    assert compare([1.0] * 9 + [-1.0], [0.0] * 10).sign == pytest.approx(2 * (1 + 10) / 2**10)
     assert same.wins == 0.5
     assert compare(base, base[::-1].copy()).p > 0.05
     with pytest.raises(pgig.PgigError, match="paired"):

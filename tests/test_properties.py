@@ -22,6 +22,15 @@ def test_pgig_is_sensitive_but_for_patterns_of_zero():
     assert sensitivity("pgig", model, x, baseline, patterns).violated.tolist() == [False, True]
 
 
+def test_started_from_the_score_signs_can_cancel():
+    model = nn.Sequential(nn.Linear(1, 1)).double().eval()
+    model[0].weight.data.fill_(1)
+    model[0].bias.data.fill_(-13)
+    x, baseline, patterns = torch.tensor([25.0]).double(), torch.zeros(1).double(), {"0": torch.ones(1, 1).double()}
+    assert sensitivity("pgig", model, x, baseline, patterns, start="score").violated.tolist() == [True]
+    assert sensitivity("pgig", model, x, baseline, patterns).violated.tolist() == [False]
+
+
 def test_in_the_linear_case_pgig_is_the_pattern_times_ig():
     torch.manual_seed(0)
     layer, x = nn.Linear(6, 1).double(), torch.randn(200, 6).double()

@@ -75,5 +75,12 @@ def test_explainers_of_the_users_own_can_be_entered():
     assert verdict.signal == pytest.approx(verdict.output)
     with pytest.raises(pgig.PgigError, match="shape"):
         stress_test({"wrong": lambda model, x, target: x[:, :1]})
+    assert list(stress_test({"yardstick": perfect}).attributions) == ["yardstick"]
+    few, many = (pgig.METHODS["integrated_gradients"].with_options(steps=n) for n in (3, 500))
+    values = stress_test({"few": few, "many": many}).attributions
+    assert not torch.equal(values["few"], values["many"])  # a Method is taken as it is
+    for wrong in (perfect, [perfect]):
+        with pytest.raises(pgig.PgigError, match="mapping"):
+            stress_test(wrong)
     with pytest.raises(pgig.PgigError, match="unknown method 'lime'"):
         stress_test("lime")

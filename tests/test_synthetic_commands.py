@@ -15,6 +15,8 @@ OWN = """
 import torch
 def mine(model, inputs, targets):
     return torch.ones_like(inputs)
+def raising(model, inputs, targets):
+    raise KeyError("my own bug")
 def broken(model, inputs, targets):
     return inputs * float("nan")
 """
@@ -74,7 +76,8 @@ def test_truth_writes_tables_and_sheets(folder):
     mean = numpy.mean([float(row["mass, |a|"]) for row in images if row["method"] == "pgig"])
     assert mean == pytest.approx(float(by_name["pgig", "mass, |a|"]["mean"]))
     pairs = table(folder / "out" / "truth-comparisons.csv")
-    assert {(row["method"], row["other"]) for row in pairs} == {("pgig", "gradient"), ("pgig", "own:mine")}
+    assert {row["other"] for row in pairs} == {"gradient", "own:mine", "chance"}
+    assert {row["method"] for row in pairs} == {"pgig"}
     assert size(folder / "out" / "examples-white.png")[1] > 300
     assert size(folder / "out" / "truth.png")[0] > 300
 
@@ -86,6 +89,10 @@ def test_truth_writes_tables_and_sheets(folder):
         (("stress", "--seed", "-1"), "the seed must be"),
         (("stress", "--steps", "0"), "steps must be"),
         (("stress", "--method", "own:broken"), "own:broken gave NaN"),
+        (("stress", "--method", "own:raising"), "own:raising failed: KeyError: 'my own bug'"),
+        (("stress", "--published-patterns", "--seed", "-1"), "the seed must be"),
+        (("truth", "--methods", "gradient", "--images", "-3"), "at least one image"),
+        (("demo", "--images", "0"), "at least one image"),
         (("stress", "--method", "own:nothing"), "cannot take an explainer from 'own:nothing'"),
         (("truth", "--setting", "grey"), "unknown setting 'grey'"),
         (("truth", "--images", "0", "--methods", "gradient"), "at least one image"),

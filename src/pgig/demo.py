@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
+from pgig.errors import PgigError
 from pgig.files import check_target, written
 from pgig.methods import METHODS
 from pgig.patterns import Patterns
@@ -14,6 +15,7 @@ from pgig.report.truth import truth_bars
 from pgig.synthetic import StressTest, TruthTest, embedded, embedded_patterns, stress_test, truth_test
 from pgig.synthetic.images import CLASSES, SETTINGS, pixels
 from pgig.synthetic.networks import Variant
+from pgig.synthetic.stress import FOLLOWS, LEAVES_ALONE
 
 # a context that shows progress of what is named, counted in a unit
 Stage = Callable[[str, str], AbstractContextManager[Callable[[int, int], object]]]
@@ -30,6 +32,8 @@ class Demo:
 
 def run_demo(out: Path, stage: Stage, *, model: Variant = "plain", images: int = 16, seed: int = 0) -> Demo:
     """Write `out`/index.html with the figures and tables beside it."""
+    if images < 1:
+        raise PgigError(f"at least one image is needed, got {images}")
     check_target(out / "index.html")
     network = embedded(model)
     with stage("estimating patterns", "images") as progress:
@@ -62,6 +66,8 @@ def run_demo(out: Path, stage: Stage, *, model: Variant = "plain", images: int =
         stress_image=stress_image,
         verdict_head=VERDICT_HEAD,
         verdicts=verdict_rows(stress),
+        follows=FOLLOWS,
+        leaves_alone=LEAVES_ALONE,
         sheet=_sheet(truth, out),
         bars=write_figure(truth_bars(tables, _COLUMN), out / "truth.png"),
         column=_COLUMN,

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, cast
 
+import numpy
 import torch
 from torch import Tensor, nn
 
@@ -32,9 +33,11 @@ def explainers(methods: str | Sequence[str] | Mapping[str, Explainer]) -> dict[s
     if isinstance(methods, Mapping):
         table = dict(methods)
     else:
-        listed = methods.split(",") if isinstance(methods, str) else list(methods)
-        names = [name.strip() for entry in listed for name in (PAPER_METHODS if entry == "all" else [entry])]
-        table = {name: name for name in names if name}
+        listed = methods.split(",") if isinstance(methods, str) else methods
+        if not isinstance(listed, Sequence) or not all(isinstance(entry, str) for entry in listed):
+            raise PgigError("methods are names; give explainers of your own as a mapping of names to them")
+        parts = [part.strip() for entry in listed for part in entry.split(",")]
+        table = {name: name for part in parts if part for name in (PAPER_METHODS if part == "all" else [part])}
     if not table:
         raise PgigError("no method given: see pgig methods")
     return {name: _found(explainer) for name, explainer in table.items()}
@@ -65,16 +68,32 @@ def explain_all(
 
 
 def _asked(name: str, explainer: Any, model: nn.Module, x: Tensor, target: Tensor) -> Tensor:
-    if isinstance(explainer, type):
-        explainer = explainer(model)
-    x = x.detach().clone()
-    if hasattr(explainer, "attribute"):  # Captum asks for gradients, with a warning where it has to do so itself
-        given = explainer.attribute(x.requires_grad_(), target=target)
-    else:
-        given = explainer(model, x, target)
-    attribution = torch.as_tensor(given).detach().to(x)
+    """What an explainer says, which may raise anything, return anything, and write to what it is given."""
+    modes = [(module, module.training) for module in model.modules()]
+    try:
+        given = _called(explainer, model, x.detach().clone(), target.clone())
+        given = given[0] if isinstance(given, tuple) and len(given) == 1 else given
+        if isinstance(given, numpy.ndarray):
+            given = numpy.ascontiguousarray(given)
+        attribution = torch.as_tensor(given).detach()
+    except Exception as error:
+        raise PgigError(f"{name} failed: {type(error).__name__}: {error}") from error
+    finally:
+        for module, training in modes:
+            module.training = training
+    if attribution.is_complex():
+        raise PgigError(f"{name} gave complex attributions")
+    attribution = attribution.to(x)
     if attribution.shape != x.shape:
         raise PgigError(f"{name} gave attributions of shape {tuple(attribution.shape)} for {tuple(x.shape)}")
     if not attribution.isfinite().all():
         raise PgigError(f"{name} gave NaN or infinite attributions")
     return attribution
+
+
+def _called(explainer: Any, model: nn.Module, x: Tensor, target: Tensor) -> Any:
+    if isinstance(explainer, type):
+        explainer = explainer(model)
+    if hasattr(explainer, "attribute"):  # Captum asks for gradients, with a warning where it has to do so itself
+        return explainer.attribute(x.requires_grad_(), target=target)
+    return explainer(model, x, target)

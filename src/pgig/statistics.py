@@ -41,7 +41,8 @@ def interval(values: Any, seed: int = 0, resamples: int = RESAMPLES) -> Interval
     array = _checked(values)
     means = _weights(len(array), seed, resamples) @ array
     low, high = numpy.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return Interval(float(array.mean()), float(low), float(high))
+    mean = float(array.mean())
+    return Interval(mean, min(float(low), mean), max(float(high), mean))  # rounding, where all values are the same
 
 
 def band(curves: Any, seed: int = 0, resamples: int = 2000) -> tuple[NDArray[numpy.float64], ...]:

@@ -39,6 +39,7 @@ def run() -> None:
     except SafetensorError as error:  # a full disk, as its writer says it
         sys.exit(_refused(str(error)))
     except KeyboardInterrupt:
+        print("pgig: stopped", file=sys.stderr)  # noqa: T201
         sys.exit(130)
 
 

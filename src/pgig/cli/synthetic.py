@@ -1,5 +1,7 @@
 """pgig stress, pgig truth, pgig demo"""
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Annotated, get_args
 
@@ -7,13 +9,13 @@ import typer
 from rich.table import Table
 
 from pgig.cli.app import app
-from pgig.cli.terminal import console, progress_of
+from pgig.cli.terminal import console, errors, progress_of, shortened
 from pgig.demo import run_demo
 from pgig.errors import PgigError
 from pgig.explainers import explainers, needs_patterns
 from pgig.files import check_target
 from pgig.report.page import write_figure
-from pgig.report.synthetic import VERDICT_HEAD, verdict_rows, write_sheet, write_stress, write_truth
+from pgig.report.synthetic import verdict_rows, write_sheet, write_stress, write_truth
 from pgig.report.truth import truth_bars
 from pgig.synthetic import TruthTest, embedded, embedded_patterns, stress_test, truth_test
 from pgig.synthetic.images import CLASSES, SETTINGS, pixels
@@ -27,13 +29,11 @@ EmbeddedModel = Annotated[str, typer.Option("--model", help="The embedded networ
 @app.command()
 def stress(
     out: Out = Path("stress"),
-    seed: Annotated[int, typer.Option(help="Of the noise; 42 gives the published inputs.")] = 42,
-    steps: Annotated[int, typer.Option(help="Of the paths.")] = 100,
+    seed: Annotated[int, typer.Option(help="Seed of the noise; 42 gives the published inputs.")] = 42,
+    steps: Annotated[int, typer.Option(help="Steps of the paths.")] = 100,
     method: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Give it several times; `all`; or `module:name`, your own function (model, inputs, targets)."
-        ),
+        typer.Option(help="Names, comma between; `all`; `module:name`: a function of (model, inputs, targets)."),
     ] = None,
     published_patterns: Annotated[
         bool, typer.Option("--published-patterns", help="Those of the authors' code in place of estimated ones.")
@@ -56,14 +56,14 @@ def stress(
         test = stress_test(method or STRESS_METHODS, seed=seed, steps=steps, patterns=patterns, progress=progress)
     write_stress(test, out)
     table = Table(box=None, pad_edge=False)
-    for number, head in enumerate(VERDICT_HEAD):
+    for number, head in enumerate(("method", "signal", "output", "follows it", "distractor", "of IG's", "alone")):
         table.add_column(head, justify="right" if number else "left", no_wrap=not number)
-    for row in verdict_rows(test):
-        table.add_row(*map(str, row))
+    for name, *row in verdict_rows(test):
+        table.add_row(shortened(str(name)), *(f"{cell:.3f}" if isinstance(cell, float) else str(cell) for cell in row))
     console.print(table)
     console.print(
-        f"follows the target: the mean |attribution| of x1 on the plateau is within {FOLLOWS:.0%} of the output; "
-        f"leaves the distractor alone: that of x2 is at most {LEAVES_ALONE:.0%} of integrated gradients'",
+        f"signal: the mean |attribution| of x1 on the plateau, which follows the output if within {FOLLOWS:.0%} of it; "
+        f"distractor: that of x2, which is left alone if at most {LEAVES_ALONE:.0%} of integrated gradients'",
         highlight=False,
     )
     console.print(f"wrote {out / 'stress.png'}, stress.csv and verdicts.csv", highlight=False, soft_wrap=True)
@@ -81,7 +81,7 @@ def truth(
     images: Annotated[int, typer.Option(help="Images per setting.")] = 256,
     model: EmbeddedModel = "plain",
     score: Annotated[str, typer.Option(help="`probability` or `logit`.")] = "probability",
-    seed: Annotated[int, typer.Option(help="Of the images.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the images.")] = 0,
 ) -> None:
     """Measure methods on generated images whose truth is known: which pixels carry the class.
 
@@ -98,6 +98,8 @@ def truth(
         if name not in SETTINGS:
             raise PgigError(f"unknown setting {name!r}; choose one of: {', '.join(SETTINGS)}")
     check_target(out / "truth.csv")
+    if images < 1:
+        raise PgigError(f"at least one image is needed, got {images}")
     table = explainers(methods)
     network = embedded(_variant(model))
     patterns = None
@@ -113,23 +115,37 @@ def truth(
             )  # fmt: skip
         _print_truth(tests[name])
         _write_examples(tests[name], out)
+    for stale in {*out.glob("examples-*.png")} - {out / f"examples-{name}.png" for name in tests}:
+        stale.unlink()  # of an earlier test in the same folder
+    (out / "truth-comparisons.csv").unlink(missing_ok=True)
     write_truth(tests, out, "pgig" if "pgig" in table else next(iter(table)) if len(table) > 1 else None)
     write_figure(truth_bars({name: test.table() for name, test in tests.items()}, "precision, |a|"), out / "truth.png")
-    console.print(f"wrote {out}/truth.csv, truth.png and more beside them", highlight=False, soft_wrap=True)
+    console.print(
+        "± is half of the 95 % bootstrap interval; chance is an explanation that says nothing", highlight=False
+    )
+    made = ", ".join(sorted(path.name for path in out.iterdir() if path.is_file()))
+    console.print(f"in {out}: {made}", highlight=False, soft_wrap=True)
 
 
 @app.command()
 def demo(
     out: Out = Path("demo"),
     model: EmbeddedModel = "plain",
-    images: Annotated[int, typer.Option(help="Images per setting with known truth.", min=1)] = 16,
+    images: Annotated[int, typer.Option(help="Images per setting with known truth.")] = 16,
 ) -> None:
     """Show the whole product on the embedded default, without any download; writes one page, OUT/index.html.
 
     Example: `pgig demo --out demo`
     """
-    found = run_demo(out, progress_of, model=_variant(model), images=images)
+    found = run_demo(out, _announced, model=_variant(model), images=images)
     console.print(f"the page is {found.page.resolve()}: open it in a browser", highlight=False, soft_wrap=True)
+
+
+def _announced(what: str, unit: str) -> AbstractContextManager[Callable[[int, int], object]]:
+    """Off a terminal, at least a line at the beginning of each stage."""
+    if not errors.is_terminal:
+        errors.print(f"{what} ...", highlight=False)
+    return progress_of(what, unit)
 
 
 def _variant(model: str) -> Variant:
@@ -141,13 +157,13 @@ def _variant(model: str) -> Variant:
 
 def _print_truth(test: TruthTest) -> None:
     found = test.table()
-    title = f"{test.setting}: {len(test.ids)} images, of which the network knew {test.accuracy:.1%}"
+    title = f"{test.setting}: {len(test.ids)} images explained, those that the network knew ({test.accuracy:.1%})"
     table = Table(box=None, pad_edge=False, title=title, title_justify="left")
     table.add_column("method", no_wrap=True)
     for column in found["chance"]:
-        table.add_column(column, justify="right")
+        table.add_column(column.replace("precision", "prec"), justify="right")
     for name, row in found.items():
-        table.add_row(name, *(f"{f.mean:.3f}" for f in row.values()))
+        table.add_row(shortened(name, 20), *(f"{f.mean:.2f}±{(f.high - f.low) / 2:.2f}" for f in row.values()))
     console.print(table)
 
 

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn,
 from rich.text import Text
 
 # names of classes and files are not markup
-console = Console(markup=False)
+console = Console(markup=False, width=None if sys.stdout.isatty() else 160)
 errors = Console(stderr=True, markup=False)
 
 
@@ -34,9 +34,7 @@ def stoppable(checkpoint: Path) -> Iterator[Callable[[], bool]]:
         kept = f"what was done is in {checkpoint}: the same command with --resume goes on"
         line = f"stopped; {kept if checkpoint.exists() else 'nothing was done yet'}"
         errors.print(line, highlight=False, soft_wrap=True)
-        if asked[:1] == [signal.SIGTERM]:
-            sys.exit(143)
-        raise
+        sys.exit(143 if asked[:1] == [signal.SIGTERM] else 130)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -95,6 +93,11 @@ def standing_of(what: str) -> Iterator[Callable[[Standing], object]]:
             errors.print(line(now), highlight=False, soft_wrap=True)
 
     yield say
+
+
+def shortened(name: str, most: int = 26) -> str:
+    """The end of a long name tells more than its beginning."""
+    return name if len(name) <= most else f"…{name[1 - most :]}"
 
 
 def _minutely(what: str, unit: str) -> Callable[[int, int], object]:

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 
 from pgig.errors import PgigError
 from pgig.files import check_target
+from pgig.report.names import short_name
 from pgig.report.page import write_figure, write_page
 from pgig.report.run import Run
 from pgig.report.tables import write_csv
@@ -54,7 +55,7 @@ def _label_ends(ax: Any, ends: list[tuple[int, str, float, str]], steps: int, bo
     lift = max(0.0, bottom - places[-1]) if places else 0.0
     for (_, method, value, colour), place in zip(ends, places, strict=True):
         ax.annotate(
-            method.replace("_", " "), (steps, value), (steps * 1.03, place + lift), color=colour, fontsize=9,
+            short_name(method), (steps, value), (steps * 1.03, place + lift), color=colour, fontsize=9,
             va="center", annotation_clip=False, weight="bold" if method == "pgig" else "normal",
             arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.5},
         )  # fmt: skip

@@ -6,6 +6,8 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from pgig.report.names import short_name
+
 _SIGNAL, _DISTRACTOR, _OUTPUT = "#0072b2", "#d55e00", "#333333"
 
 
@@ -38,7 +40,7 @@ def stress_figure(columns: Mapping[str, Any], methods: Sequence[str]) -> Figure:
         ax.plot(z, columns["y"], color=_OUTPUT, linewidth=0.6, alpha=0.7, label="model output y")
         _dress(ax, "attributions" if number == 0 else "", "signal z" if (number + 1) % rows == 0 else "", "")
         ax.set_ylim(-highest, 1.25 * highest)
-        ax.text(0.02, 0.97, method.replace("_", " "), transform=ax.transAxes, va="top", fontsize=9, weight="bold")
+        ax.text(0.02, 0.97, short_name(method), transform=ax.transAxes, va="top", fontsize=9, weight="bold")
     handles, labels = axes[0][0].get_legend_handles_labels()
     figure.legend(
         handles[::-1], labels[::-1], loc="outside lower right", ncols=3, frameon=False, markerscale=4, fontsize=9

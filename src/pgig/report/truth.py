@@ -7,6 +7,7 @@ import numpy
 from matplotlib.figure import Figure
 
 from pgig.heatmaps import as_pixels, heatmap
+from pgig.report.names import short_name
 from pgig.statistics import Interval
 
 
@@ -28,7 +29,7 @@ def truth_sheet(
             for edge in ax.spines.values():
                 edge.set_color("0.8")
             if row == 0:
-                ax.set_title(heads[column].replace("_", "\n"), fontsize=8)
+                ax.set_title(short_name(heads[column]).replace(" ", "\n"), fontsize=8)
         axes[row][0].set_ylabel(titles[row], fontsize=8)
     return figure
 
@@ -43,7 +44,7 @@ def truth_bars(tables: Mapping[str, Mapping[str, Mapping[str, Interval]]], colum
         means = numpy.array([f.mean for f in found])
         errors = [means - [f.low for f in found], [f.high for f in found] - means]
         colours = ["#d55e00" if name == "pgig" else "#0072b2" for name in names]
-        ax.barh([n.replace("_", " ") for n in names], means, xerr=errors, color=colours, ecolor="0.35", height=0.7)
+        ax.barh([short_name(n) for n in names], means, xerr=errors, color=colours, ecolor="0.35", height=0.7)
         ax.axvline(table["chance"][column].mean, color="0.2", linestyle=":", linewidth=1)
         ax.set_title(setting, fontsize=12)
         ax.tick_params(labelsize=8)

@@ -1,19 +1,21 @@
 """Images with known truth: shapes under noise, with masks of the pixels that carry the class.
 
-Sample number i of a setting depends on (setting, seed, i) alone: streams can be cut, continued and shared out.
+Sample number i of a setting depends on (setting, size, seed, i) alone: streams can be cut, continued and shared out.
 """
 
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
 from pgig.errors import PgigError
 from pgig.randomness import draws
+
+Purpose = Literal["drawn", "training", "testing", "patterns", "references"]
 
 
 class Samples(NamedTuple):
@@ -99,22 +101,30 @@ _SHARE = 0.08  # of the image that an object covers, before it is made up to a f
 _REACH = 0.325  # of the side: how far objects can reach from their centres
 
 
-def samples(setting: str, number: int, *, seed: int = 0, first: int = 0, size: int = 64) -> Samples:
-    """The samples `first` to `first + number` of a setting."""
+def samples(
+    setting: str, number: int, *, seed: int = 0, first: int = 0, size: int = 64, purpose: Purpose = "drawn"
+) -> Samples:
+    """The samples `first` to `first + number` of a setting. Samples for different purposes are never the same."""
     if setting not in SETTINGS:
         raise PgigError(f"unknown setting {setting!r}; choose one of: {', '.join(SETTINGS)}")
-    if number < 1 or first < 0 or size < 16:
-        raise PgigError(f"{number} samples from number {first} at {size} x {size} pixels: at least 1, 0 and 16, please")
-    draw = draws(seed, size, f"known truth, {setting}")
+    wanted = {"number": (number, 1), "first": (first, 0), "size": (size, 16), "seed": (seed, None)}
+    for name, (value, least) in wanted.items():
+        if not isinstance(value, int) or (least is not None and value < least):
+            raise PgigError(
+                f"{name} must be a whole number{f' of at least {least}' * (least is not None)}, got {value}"
+            )
+    draw = draws(seed, size, f"known truth, {setting}" + f", {purpose}" * (purpose != "training"))
     each = [_sample(SETTINGS[setting], size, draw(first + i)) for i in range(number)]
     x, label, mask = zip(*each, strict=True)
     return Samples(torch.stack(x), torch.tensor(label), torch.stack(mask))
 
 
-def stream(setting: str, batch_size: int, *, seed: int = 0, first: int = 0, size: int = 64) -> Iterator[Samples]:
+def stream(
+    setting: str, batch_size: int, *, seed: int = 0, first: int = 0, size: int = 64, purpose: Purpose = "drawn"
+) -> Iterator[Samples]:
     """Batches of a setting without end."""
     for start in count(first, batch_size):
-        yield samples(setting, batch_size, seed=seed, first=start, size=size)
+        yield samples(setting, batch_size, seed=seed, first=start, size=size, purpose=purpose)
 
 
 def pixels(x: Tensor) -> Tensor:

@@ -7,19 +7,19 @@ import torch
 from torch import Tensor, nn
 
 from pgig.attribution import attribute, attribute_all
+from pgig.errors import PgigError
 from pgig.estimation import estimate_patterns
-from pgig.methods import Method
-from pgig.scores import Score
+from pgig.methods import Method, Start
 
 
 class Sensitivity(NamedTuple):
     """Feature by feature: the input differs from the baseline in that feature alone."""
 
-    change: Tensor  # [features], of the score
+    change: Tensor  # [features], of the output
     attribution: Tensor  # [features], of the feature that differs
 
     @property
-    def violated(self) -> Tensor:  # [features], bool: the score changed and the feature got nothing
+    def violated(self) -> Tensor:  # [features], bool: the output changed and the feature got nothing
         return (self.change != 0) & (self.attribution == 0)
 
 
@@ -31,11 +31,13 @@ def sensitivity(
     patterns: Mapping[str, Tensor] | None = None,
     *,
     target: int = 0,
-    score: Score = "logit",
+    start: Start = "one",
 ) -> Sensitivity:
-    """Sensitivity of one input [features]: a feature that alone changes the score must not have attribution zero."""
+    """Sensitivity of one input [features]: a feature that alone changes the output must not have attribution zero."""
+    if x.dim() != 1 or baseline.shape != x.shape:
+        raise PgigError(f"one input and its baseline, [features] each, got {tuple(x.shape)}, {tuple(baseline.shape)}")
     alone = baseline + torch.diag(x - baseline)  # one row per feature
-    options = {"patterns": patterns, "baseline": baseline[None].expand_as(alone), "score": score}
+    options = {"patterns": patterns, "baseline": baseline[None].expand_as(alone), "score": "logit", "start": start}
     found = cast(Tensor, attribute(method, model, alone, target, **options))  # type: ignore[arg-type]
     with torch.no_grad():
         at, before = model(alone)[:, target], model(baseline[None])[:, target]
@@ -49,6 +51,8 @@ class LinearCase(NamedTuple):
 
 def linear_case(layer: nn.Linear, x: Tensor, pattern: Tensor) -> LinearCase:
     """PGIG of a layer with one unit, and its pattern times integrated gradients: the same."""
+    if layer.out_features != 1:
+        raise PgigError(f"the linear case is a layer of one unit, this one has {layer.out_features}")
     model = nn.Sequential(layer).eval()
     found = attribute_all(
         ["pgig", "integrated_gradients"], model, x, 0, patterns={"0": pattern}, score="logit", start="one"

@@ -14,7 +14,7 @@ from pgig.files import written
 from pgig.synthetic.images import SETTINGS, Samples, samples, stream
 from pgig.synthetic.networks import SmallVGG, Variant
 
-_TRAIN, _TEST = 1, 2  # seeds: tests see other samples
+_SEED = 1  # of the samples
 
 
 def train(variant: Variant, steps: int, seed: int = 0, batch_size: int = 32) -> SmallVGG:
@@ -23,7 +23,7 @@ def train(variant: Variant, steps: int, seed: int = 0, batch_size: int = 32) -> 
     model = SmallVGG(variant).to(memory_format=torch.channels_last).train()  # type: ignore[call-overload]
     optimizer = torch.optim.AdamW(model.parameters(), weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 1.5e-3, total_steps=steps)
-    streams = [stream(setting, batch_size, seed=_TRAIN) for setting in SETTINGS]
+    streams = [stream(setting, batch_size, seed=_SEED, purpose="training") for setting in SETTINGS]
     begun = time.monotonic()
     for step in range(1, steps + 1):
         batch = Samples(*(torch.cat(parts) for parts in zip(*map(next, streams), strict=True)))
@@ -40,8 +40,8 @@ def train(variant: Variant, steps: int, seed: int = 0, batch_size: int = 32) -> 
 
 
 @torch.no_grad()
-def accuracy(model: nn.Module, setting: str, number: int = 1000, seed: int = _TEST) -> float:
-    drawn = samples(setting, number, seed=seed)
+def accuracy(model: nn.Module, setting: str, number: int = 1000) -> float:
+    drawn = samples(setting, number, purpose="testing")
     return float((model(drawn.x).argmax(1) == drawn.label).float().mean())
 
 

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -27,23 +26,37 @@ def earth_movers_distance(one: Tensor, other: Tensor) -> float:
     if mass < 1e-12:
         return 0.0
     here, there = supply > 0, demand > 0
-    distances = _distances(*(min(_BLOCKS, side) for side in one.shape[-2:]))[numpy.ix_(here, there)]
+    distances = _distances(*one.shape)[numpy.ix_(here, there)]
     supply, demand = supply[here] / supply.sum(), demand[there] / demand.sum()
     return float(mass * _solver().emd2(supply, demand, numpy.ascontiguousarray(distances)))
 
 
 def _in_blocks(weights: Tensor) -> NDArray[numpy.float64]:
-    blocks = F.adaptive_avg_pool2d(
-        weights.double()[None], (min(_BLOCKS, weights.shape[0]), min(_BLOCKS, weights.shape[1]))
-    )
-    array = numpy.asarray(blocks.flatten())
-    return numpy.asarray(array / array.sum())
+    """The shares of the mass in each block; every pixel belongs to one."""
+    total = float(weights.sum())
+    if total <= 0:
+        raise PgigError("the earth mover's distance needs some mass")
+    rows, columns = (_blocks(side) for side in weights.shape)
+    shares = weights.double().new_zeros(int(rows[-1]) + 1, int(columns[-1]) + 1)
+    shares.index_put_((rows[:, None], columns), weights.double(), accumulate=True)
+    return numpy.asarray(shares.flatten() / shares.sum())
+
+
+def _blocks(side: int) -> Tensor:  # [side], the block of each pixel
+    return torch.arange(side) * min(_BLOCKS, side) // side
 
 
 @cache
 def _distances(height: int, width: int) -> NDArray[numpy.float64]:
-    down, across = torch.meshgrid(torch.arange(height) / height, torch.arange(width) / width, indexing="ij")
-    places = torch.stack([down, across], -1).reshape(-1, 2).double() / 2**0.5
+    """Between the centres of blocks, as a share of the diagonal."""
+    centres = []
+    for side in (height, width):
+        block = _blocks(side)
+        sums = torch.zeros(int(block[-1]) + 1, dtype=torch.float64).index_add_(
+            0, block, torch.arange(side).double() + 0.5
+        )
+        centres.append(sums / block.bincount())
+    places = torch.cartesian_prod(*centres) / (height**2 + width**2) ** 0.5
     return numpy.asarray(torch.cdist(places, places))
 
 

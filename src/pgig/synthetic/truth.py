@@ -11,14 +11,15 @@ from torch import Tensor, nn
 from pgig.errors import PgigError
 from pgig.estimation import estimate_patterns
 from pgig.explainers import Explainer, explain_all, explainers, needs_patterns
+from pgig.models import check_model
 from pgig.patterns import Patterns
+from pgig.rules import plain
 from pgig.scores import Score
 from pgig.statistics import Comparison, Interval, compare, corrected, interval
 from pgig.synthetic.images import SETTINGS, Samples, samples
 from pgig.synthetic.metrics import COLUMNS, Scores, chance, truth_scores
 from pgig.synthetic.networks import Variant, embedded
 
-_FOR_PATTERNS, _FOR_REFERENCES = 3, 4  # seeds: neither are what is explained
 _BATCH = 16
 
 
@@ -41,7 +42,7 @@ class TruthTest:
         """`method` against every other, image by image; p-values corrected for the number of others in a column."""
         if method not in self.scores:
             raise PgigError(f"no method {method!r} in this test; there are {', '.join(self.scores)}")
-        others = [name for name in self.scores if name not in (method, "chance")]
+        others = [name for name in self.scores if name != method]
         found = {name: {c: compare(self.scores[method][c], self.scores[name][c]) for c in COLUMNS} for name in others}
         for column in COLUMNS:
             for name, pair in corrected({name: found[name][column] for name in others}).items():
@@ -53,14 +54,16 @@ def embedded_patterns(
     model: nn.Module, images: int = 1200, progress: Callable[[int, int], object] | None = None
 ) -> Patterns:
     """The recipe of the embedded networks' patterns: generated images of all settings in equal parts."""
-    each = max(1, images // len(SETTINGS))
+    if images < len(SETTINGS):
+        raise PgigError(f"patterns need at least {len(SETTINGS)} images, one of each setting, got {images}")
+    each = images // len(SETTINGS)
     firsts = range(0, each, 50)
     batches = [
-        samples(setting, min(50, each - first), seed=_FOR_PATTERNS, first=first).x
+        samples(setting, min(50, each - first), first=first, purpose="patterns").x
         for first in firsts
         for setting in SETTINGS
     ]
-    facts = {"generated": list(SETTINGS), "seed": _FOR_PATTERNS}
+    facts = {"generated": list(SETTINGS)}
     say = None if progress is None else lambda done, total: progress(done, total or done)
     return estimate_patterns(model, batches, preprocessing=facts, progress=say)
 
@@ -86,12 +89,15 @@ def truth_test(
     if images < 1:
         raise PgigError(f"at least one image is needed, got {images}")
     table = explainers(methods)
+    if "chance" in table:
+        raise PgigError("'chance' stands for an explanation that says nothing: give the explainer another name")
     network = embedded(model) if isinstance(model, str) and model in get_args(Variant) else model
     if not isinstance(network, nn.Module):
         raise PgigError(f"unknown model {model!r}; choose one of {', '.join(get_args(Variant))}, or pass a module")
+    check_model(network, [plain], None)
     if patterns is None and needs_patterns(table):
         patterns = embedded_patterns(network)
-    references = samples(setting, 64, seed=_FOR_REFERENCES).x
+    references = samples(setting, 64, seed=seed, purpose="references").x
     drawn = samples(setting, images, seed=seed)
     with torch.no_grad():
         right = torch.cat([network(x).argmax(1) for x in torch.split(drawn.x, 64)]) == drawn.label
