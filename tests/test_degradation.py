@@ -9,9 +9,8 @@ from torch import Tensor, nn
 
 import pgig
 from pgig.curves import aopc, auc, score_at
-from pgig.degradation import DenseEvaluator, PatchGrid, Protocol, degrade, ranking
+from pgig.degradation import DenseEvaluator, PatchGrid, Protocol, degrade, ranking, scored_by
 from pgig.degradation.fills import find_fill
-from pgig.runs.job import scored_by
 
 
 def linear_model(size: int = 12, classes: int = 3) -> nn.Module:

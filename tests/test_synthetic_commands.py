@@ -117,7 +117,7 @@ def test_the_demo_makes_one_page_that_needs_nothing_else(folder):
     page = (folder / "out" / "index.html").read_text()
     assert re.findall(r'(?:src|href)="(?!data:image/png;base64,)', page) == []
     assert "http" not in re.sub(r"base64,[^\"]*", "", page)
-    assert page.count("data:image/png;base64,") == 3
+    assert page.count("data:image/png;base64,") == 4
     for name in ("pgig", "smoothgrad_ig", "suppressor", "classifier.1"):
         assert name in page
     for name in ("stress.csv", "truth.csv", "truth-images.csv", "patterns.safetensors", "health.txt", "examples.png"):

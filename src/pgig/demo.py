@@ -5,10 +5,16 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy
+from numpy.typing import NDArray
+from torch import nn
+
+from pgig.degradation import DenseEvaluator, Protocol, degrade, scored_by
 from pgig.errors import PgigError
 from pgig.files import check_target, written
 from pgig.methods import METHODS
 from pgig.patterns import Patterns
+from pgig.report.curves import curves_figure
 from pgig.report.page import write_figure, write_page
 from pgig.report.synthetic import VERDICT_HEAD, verdict_rows, write_sheet, write_stress, write_truth
 from pgig.report.truth import truth_bars
@@ -20,6 +26,8 @@ from pgig.synthetic.stress import FOLLOWS, LEAVES_ALONE
 # a context that shows progress of what is named, counted in a unit
 Stage = Callable[[str, str], AbstractContextManager[Callable[[int, int], object]]]
 _COLUMN = "precision, |a|"
+_PROTOCOL = Protocol(patch=4, steps=40)
+_EXAMPLES = 6  # of each setting, for the sheet and the curves
 
 
 @dataclass(frozen=True)
@@ -52,10 +60,15 @@ def run_demo(out: Path, stage: Stage, *, model: Variant = "plain", images: int =
                 images=images,
                 seed=seed,
                 patterns=patterns,
-                examples=len(SETTINGS),
+                examples=_EXAMPLES,
                 progress=progress,
             )
     write_truth(truth, out, "pgig")
+    with stage("replacing patches", "settings") as progress:
+        curves = _curves(network, truth, progress)
+    drawn = curves_figure(
+        curves, f"{len(curves['pgig'])} generated images, patches of {_PROTOCOL.patch} x {_PROTOCOL.patch}"
+    )
     tables = {setting: test.table() for setting, test in truth.items()}
     write_page(
         out / "index.html",
@@ -71,12 +84,29 @@ def run_demo(out: Path, stage: Stage, *, model: Variant = "plain", images: int =
         sheet=_sheet(truth, out),
         bars=write_figure(truth_bars(tables, _COLUMN), out / "truth.png"),
         column=_COLUMN,
+        curves=write_figure(drawn, out / "degradation.png"),
         settings={name: setting.about for name, setting in SETTINGS.items()},
         tables=tables,
         images={setting: len(test.ids) for setting, test in truth.items()},
         methods={name: METHODS[name].about for name in next(iter(truth.values())).example_attributions},
     )
     return Demo(out / "index.html", patterns, stress, truth)
+
+
+def _curves(
+    network: nn.Module, truth: dict[str, TruthTest], progress: Callable[[int, int], object]
+) -> dict[str, NDArray[numpy.float64]]:
+    """Degradation curves of the example images of all settings."""
+    evaluator = DenseEvaluator(scored_by(network, "probability"))
+    found: dict[str, list[NDArray[numpy.float64]]] = {}
+    for number, test in enumerate(truth.values(), 1):
+        grid = _PROTOCOL.grid(test.examples.x)
+        sums = {name: grid.sums(a) for name, a in test.example_attributions.items()}
+        curves = degrade(evaluator, test.examples.x, test.examples.label, sums, _PROTOCOL, range(len(test.examples.x)))
+        for name, curve in curves.items():
+            found.setdefault(name, []).append(numpy.asarray(curve))
+        progress(number, len(truth))
+    return {name: numpy.concatenate(parts) for name, parts in found.items()}
 
 
 def _sheet(truth: dict[str, TruthTest], out: Path) -> str:

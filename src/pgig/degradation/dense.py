@@ -64,3 +64,15 @@ class DenseEvaluator:
 
     def _score(self, x: Tensor, targets: Tensor) -> Tensor:
         return self._scored(x.contiguous(memory_format=self._format), targets).double().cpu()
+
+
+def scored_by(model: Callable[[Tensor], Tensor], score: str) -> Scored:
+    if score not in ("probability", "logit"):
+        raise PgigError(f"unknown score {score!r}; choose 'probability' or 'logit'")
+
+    def scored(x: Tensor, targets: Tensor) -> Tensor:
+        output: Tensor = model(x)
+        output = output.double().softmax(1) if score == "probability" else output
+        return output.gather(1, targets[:, None])[:, 0]
+
+    return scored

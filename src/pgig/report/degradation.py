@@ -9,56 +9,12 @@ from matplotlib.figure import Figure
 
 from pgig.errors import PgigError
 from pgig.files import check_target
-from pgig.report.names import short_name
+from pgig.report.curves import curves_figure
 from pgig.report.page import write_figure, write_page
 from pgig.report.run import Run
 from pgig.report.tables import write_csv
 from pgig.report.truth import truth_sheet
-from pgig.statistics import Comparison, Interval, band
-
-# Okabe and Ito's colours, which colour-blind readers can tell apart; beyond eight, with another dash
-_COLOURS = "#000000", "#e69f00", "#56b4e9", "#009e73", "#0072b2", "#d55e00", "#cc79a7", "#8c8c00"
-_DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1)))
-
-
-def curves_figure(run: Run) -> Figure:
-    """All mean curves with bands of 95 %, labelled at their ends."""
-    figure = Figure(figsize=(9.5, 5.8), layout="constrained")
-    ax = figure.subplots()
-    steps = numpy.arange(run.steps + 1)
-    order = sorted(run.curves, key=lambda method: -float(run.curves[method][:, -1].mean()))
-    ends = []
-    for number, method in enumerate(run.curves):
-        mean, low, high = band(run.curves[method])
-        colour, dash = _COLOURS[number % len(_COLOURS)], _DASHES[number // len(_COLOURS) % len(_DASHES)]
-        width = 2.6 if method == "pgig" else 1.4
-        ax.fill_between(steps, low, high, color=colour, alpha=0.08, linewidth=0)
-        ax.plot(steps, mean, color=colour, linestyle=dash, linewidth=width, label=method)
-        ends.append((order.index(method), method, float(mean[-1]), colour))
-    bottom, top = ax.get_ylim()
-    _label_ends(ax, sorted(ends), run.steps, bottom, top)
-    ax.set_xlim(0, run.steps)
-    ax.set_xlabel("patches replaced")
-    score = run.config["degradation"].get("score", "score")
-    ax.set_ylabel(f"mean {score} of the class")
-    ax.set_title(f"{run.name}: {len(run.images)} images, {run.config['model']['model']}", fontsize=11)
-    ax.spines[["top", "right"]].set_visible(False)
-    return figure
-
-
-def _label_ends(ax: Any, ends: list[tuple[int, str, float, str]], steps: int, bottom: float, top: float) -> None:
-    """Names beside the ends of the lines, moved apart where they would overlap."""
-    gap = (top - bottom) / 24
-    places: list[float] = []
-    for _, _, value, _ in ends:  # from the top down
-        places.append(value if not places else min(value, places[-1] - gap))
-    lift = max(0.0, bottom - places[-1]) if places else 0.0
-    for (_, method, value, colour), place in zip(ends, places, strict=True):
-        ax.annotate(
-            short_name(method), (steps, value), (steps * 1.03, place + lift), color=colour, fontsize=9,
-            va="center", annotation_clip=False, weight="bold" if method == "pgig" else "normal",
-            arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.5},
-        )  # fmt: skip
+from pgig.statistics import Comparison, Interval
 
 
 def write_report(folders: Sequence[Path], out: Path) -> Path:
@@ -92,7 +48,7 @@ def _section(run: Run, name: str, out: Path) -> dict[str, Any]:
         "skipped": run.skipped,
         "config": {section: dict(values) for section, values in run.config.items()},
         "border": _border(run),
-        "figure": write_figure(curves_figure(run), out / f"{name}-curves.png"),
+        "figure": write_figure(_figure(run), out / f"{name}-curves.png"),
         "figure_file": f"{name}-curves.png",
         "head": list(next(iter(measures.values()))),
         "measures": measures,
@@ -129,6 +85,11 @@ def _write_tables(
             for (one, two), f in pairs.items()
         ),
     )
+
+
+def _figure(run: Run) -> Figure:
+    title = f"{run.name}: {len(run.images)} images, {run.config['model']['model']}"
+    return curves_figure(run.curves, title, run.config["degradation"].get("score", "score"))
 
 
 def _border(run: Run) -> int:

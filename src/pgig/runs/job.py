@@ -2,7 +2,7 @@
 
 import copy
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
@@ -12,7 +12,7 @@ import numpy
 import torch
 from torch import Tensor, nn
 
-from pgig.degradation import DenseEvaluator, Evaluator, PatchGrid, Protocol, degrade
+from pgig.degradation import DenseEvaluator, Evaluator, PatchGrid, Protocol, degrade, scored_by
 from pgig.errors import PgigError
 from pgig.explainers import Explainer, explain_all, explainers
 from pgig.files import written
@@ -203,18 +203,6 @@ class Worker:
         if len(pool) < 2:
             raise PgigError("expected_gradients needs other images to draw from: give --references DIR")
         return pool
-
-
-def scored_by(model: nn.Module, score: str) -> Callable[[Tensor, Tensor], Tensor]:
-    if score not in ("probability", "logit"):
-        raise PgigError(f"unknown score {score!r}; choose 'probability' or 'logit'")
-
-    def scored(x: Tensor, targets: Tensor) -> Tensor:
-        output: Tensor = model(x)
-        output = output.double().softmax(1) if score == "probability" else output
-        return output.gather(1, targets[:, None])[:, 0]
-
-    return scored
 
 
 def grid_of(job: Job) -> PatchGrid:
