@@ -35,11 +35,11 @@ def peak(**values) -> int:
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux to measure memory")
 @pytest.mark.parametrize(("method", "option"), [("integrated_gradients", "steps"), ("vargrad", "samples")])
-def test_a_thousand_points_need_no_more_memory_than_25(method, option):
-    few, many = (peak(method=method, option=option, count=count, batch=None) for count in (25, 1000))
+def test_a_thousand_points_need_no_more_memory_than_a_hundred(method, option):
+    few, many = (peak(method=method, option=option, count=count, batch=None) for count in (100, 1000))
     everything = peak(method=method, option=option, count=250, batch=250)
-    assert many < few + 25_000
-    assert everything > few + 100_000  # the measure would notice
+    assert many < few + 50_000  # kilobytes; what the allocator does not give back
+    assert everything > many + 200_000  # the measure would notice
 
 
 def test_chunks_are_as_large_as_the_budget_allows(monkeypatch):
