@@ -11,6 +11,7 @@ import pgig
 from pgig.curves import aopc, auc, score_at
 from pgig.degradation import DenseEvaluator, PatchGrid, Protocol, degrade, ranking, scored_by
 from pgig.degradation.fills import find_fill
+from pgig.degradation.imputation import NOISE, imputed
 
 
 def linear_model(size: int = 12, classes: int = 3) -> nn.Module:
@@ -113,7 +114,7 @@ def test_the_grid_covers_all_but_the_border(patch, height, width):
     assert torch.equal(grid.mask(torch.ones(1, len(grid), dtype=torch.bool))[0, 0].float(), covered)
 
 
-@pytest.mark.parametrize("fill", ["mean", "image_mean", "blur", "0", "-1.5"])
+@pytest.mark.parametrize("fill", ["mean", "image_mean", "blur", "road", "0", "-1.5"])
 def test_fills_change_patches_and_keep_their_shape(fill):
     x = images(2, 18)
     grid = PatchGrid(18, 18, 6)
@@ -132,6 +133,28 @@ def test_fills_change_patches_and_keep_their_shape(fill):
     for wrong in ("grey", "nan"):
         with pytest.raises(pgig.PgigError, match="fill"):
             find_fill(wrong)
+
+
+def test_imputation_follows_the_surroundings():
+    grid = PatchGrid(20, 20, 6)
+    down, across = torch.meshgrid(torch.arange(20.0), torch.arange(20.0), indexing="ij")
+    plane = (2 * down - across)[None, None].double()
+    middle = (slice(None), slice(None), slice(6, 12), slice(6, 12))
+    # a plane is its own mean everywhere
+    torch.testing.assert_close(imputed(plane, grid)[middle], plane[middle], rtol=0, atol=6 * NOISE)
+    flat = torch.full((2, 3, 20, 20), 5.0).double()
+    assert (imputed(flat, grid) - flat).abs().max() < 6 * NOISE
+    x = torch.randn(1, 1, 20, 20).double()
+    found = imputed(x, grid) - imputed(torch.zeros_like(x), grid)  # without the noise
+    changed = x.clone()
+    changed[middle] = 100
+    again = imputed(changed, grid) - imputed(torch.zeros_like(x), grid)
+    torch.testing.assert_close(found[middle], again[middle])  # what stood in the patch does not matter
+    # every pixel is the weighted mean of its neighbours, imputed or given
+    around = x.clone()
+    around[middle] = found[middle]
+    kernel = torch.tensor([[1, 2, 1], [2, 0, 2], [1, 2, 1]], dtype=torch.float64)[None, None] / 12
+    torch.testing.assert_close(nn.functional.conv2d(around, kernel, padding=1)[middle], found[middle])
 
 
 def test_the_released_codes_departures_one_by_one():

@@ -57,7 +57,9 @@ def degrade(
     patch: Annotated[int, typer.Option(help="Side of a patch, in pixels.")] = 9,
     steps: Annotated[int, typer.Option(help="Patches to replace.")] = 100,
     order: Annotated[str, typer.Option(help=", ".join(f"`{name}`" for name in get_args(Order)))] = "descending",
-    fill: Annotated[str, typer.Option(help="`mean` (of the patch), `image_mean`, `blur`, or a number.")] = "mean",
+    fill: Annotated[
+        str, typer.Option(help="`mean` (of the patch), `image_mean`, `blur`, `road`, or a number.")
+    ] = "mean",
     protocol: Annotated[
         str, typer.Option(help=f"{', '.join(f'`{name}`' for name in get_args(Departure))}: the released code's way.")
     ] = "paper",

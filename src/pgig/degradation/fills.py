@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from pgig.degradation.grid import PatchGrid
+from pgig.degradation.imputation import imputed
 from pgig.errors import PgigError
 
 # an image [n, channels, height, width] and the grid -> what stands in each patch once it is replaced, shaped like it
@@ -55,7 +56,7 @@ class PositiveChannels:
         return torch.where(grid.means(x) > 0, self.fill(x, grid), x)
 
 
-FILLS: Mapping[str, Fill] = {"mean": patch_mean, "image_mean": image_mean, "blur": blurred}
+FILLS: Mapping[str, Fill] = {"mean": patch_mean, "image_mean": image_mean, "blur": blurred, "road": imputed}
 
 
 def find_fill(name: str) -> Fill:
