@@ -72,6 +72,21 @@ def test_step_0_is_intact_and_step_1_replaced_the_top_patch():
     torch.testing.assert_close(seen[-1], protocol.grid(x).means(x))
 
 
+def test_a_model_that_writes_to_its_input_does_no_harm():
+    model, x, protocol = linear_model(), images(2), Protocol(patch=4, steps=5)
+    sums, targets = {"m": torch.randn(2, 9)}, torch.tensor([0, 1])
+
+    def rude(now: Tensor) -> Tensor:
+        output = model(now)
+        now.mul_(0)
+        return output
+
+    right, found = (
+        degrade(DenseEvaluator(scored_by(f, "logit")), x, targets, sums, protocol, range(2))["m"] for f in (model, rude)
+    )
+    assert torch.equal(right, found)
+
+
 def test_each_patch_is_replaced_exactly_once():
     orders = ranking(torch.randn(5, 30), "descending", range(5))
     assert all(sorted(order.tolist()) == list(range(30)) for order in orders)
@@ -206,6 +221,7 @@ def test_the_mean_over_a_partition_is_the_weighted_mean_of_its_parts():
         ({"patch": 4, "steps": 10}, "10 steps on images of 9 patches"),
         ({"patch": 4, "steps": 9, "departure": "skip_top"}, "9 steps on images of 9 patches"),
         ({"fill": "grey"}, "unknown fill"),
+        ({"order": "ascending", "departure": "released"}, "skips the top patch"),
     ],
 )
 def test_bad_protocols_are_refused(wrong, match):

@@ -86,6 +86,7 @@ def test_what_is_finished_is_not_done_again_and_other_configurations_are_refused
     rows = degraded(folder, "run")
     first, second = sorted((folder / "run" / "parts").glob("*.parquet"))[:2]
     stamp = first.stat().st_mtime_ns
+    (folder / "labels.csv").write_text("".join(f"{n:02d}.png,{n % 6}\n" for n in range(NUMBER)))
     second.unlink()
     assert same(rows, degraded(folder, "run", "--batch-size", "16", "--workers", "1"))
     assert first.stat().st_mtime_ns == stamp
@@ -95,6 +96,7 @@ def test_what_is_finished_is_not_done_again_and_other_configurations_are_refused
         (("--fill", "blur"), "fill was 'mean', now 'blur'"),
         (("--limit", "5"), "count was 20, now 5"),
         (("--score", "logit"), "score was 'probability', now 'logit'"),
+        (("--labels", "labels.csv"), "labels_digest was"),
     ):
         done = run(folder, *call, *extra)
         assert done.returncode == 2
@@ -133,6 +135,8 @@ def test_a_killed_run_goes_on_to_the_same_result(folder, workers):
     assert same(whole, degraded(folder, "run"), 1e-6)
     tables = [pq.read_table(folder / name / "parts").drop(["seconds"]) for name in ("whole", "run")]
     assert tables[0].schema.equals(tables[1].schema)
+    if workers == "1":  # the same threads and batch size: the same bits
+        assert tables[0].equals(tables[1])
 
 
 def test_saved_attributions_serve_other_protocols(folder):
@@ -271,6 +275,28 @@ def test_bad_arguments(folder, arguments, message):
     assert done.returncode == 2, done.stderr
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_a_file_of_options_with_a_typo_is_refused(folder):
+    (folder / "options.toml").write_text("stpes = 3\n")
+    done = run(folder, "degrade", *BASE, "--images", "photos", "--out", "run", "--config", "options.toml")
+    assert done.returncode == 2
+    assert "unknown option 'stpes'" in done.stderr
+
+
+def test_a_model_that_differs_each_time_is_refused(folder):
+    (folder / "net.py").write_text(FACTORY.replace("torch.manual_seed(0)", "torch.seed()"))
+    for workers in ("1", "2"):
+        call = ("degrade", *BASE, "--images", "photos", "--methods", "gradient", "--out", f"run{workers}")
+        done = run(folder, *call, "--workers", workers)
+        assert done.returncode == 2
+        assert "another model each time" in done.stderr
+
+
+def test_attributions_can_be_saved_after_all(folder):
+    rows = degraded(folder, "run", methods="gradient")
+    assert same(rows, degraded(folder, "run", "--save-attributions", methods="gradient"))
+    assert same(rows, degraded(folder, "reused", "--attributions-from", "run", methods="gradient"), 1e-9)
 
 
 def test_bad_reports(folder):

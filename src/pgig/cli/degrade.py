@@ -32,10 +32,14 @@ def _from_file(context: typer.Context, path: Path | None) -> Path | None:
     found: dict[str, Any] = {}
     for name, section in sections.items():
         values = section if isinstance(section, dict) else {name: section}
-        found |= {_OPTION.get(key, key): value for key, value in values.items()}
+        found |= {_OPTION.get(key, key.replace("-", "_")): value for key, value in values.items()}
     for name in ("mean", "std", "methods"):
         if isinstance(found.get(name), list):
             found[name] = ",".join(map(str, found[name]))
+    own = {"digest", "weights_digest", "patterns_digest", "labels_digest", "references_digest", "explained_score",
+           "order_seed", "scored", "pgig", "torch", "numpy", "pillow"}  # fmt: skip
+    if unknown := found.keys() - known - own:
+        raise PgigError(f"{path} has the unknown option {sorted(unknown)[0]!r}")
     context.default_map = {**(context.default_map or {}), **{k: v for k, v in found.items() if k in known}}
     return path
 
@@ -117,9 +121,9 @@ def degrade(
         preprocess_of(weights, size, resize, mean, std, channels),
         tuple(_listed(methods)), Protocol(patch, steps, order, fill, protocol),  # type: ignore[arg-type]
         out, patterns, force, references, score, target == "label", seed, "dense", batch_size, threads,
-        save_attributions, attributions_from,
+        save_attributions, attributions_from, str(labels) if labels else None,
     )  # fmt: skip
-    prepared(job, workers)
+    job = prepared(job, workers)
     border = grid_of(job).border
     console.print(
         f"{len(names)} images of {images}, {len(job.methods)} methods, {steps} patches of {patch} x {patch}; "

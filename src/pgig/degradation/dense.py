@@ -63,7 +63,8 @@ class DenseEvaluator:
         return result.reshape(n, m, steps + 1)
 
     def _score(self, x: Tensor, targets: Tensor) -> Tensor:
-        return self._scored(x.contiguous(memory_format=self._format), targets).double().cpu()
+        # a copy, since a model may write to its input
+        return self._scored(x.clone(memory_format=self._format), targets).double().cpu()
 
 
 def scored_by(model: Callable[[Tensor], Tensor], score: str) -> Scored:

@@ -37,6 +37,8 @@ def _solution(patch: int, top: int, left: int, bottom: int, right: int) -> Tenso
     """What each pixel of a patch takes from each pixel of the patch and the ring around it, where there is one."""
     height, width = patch + top + bottom, patch + left + right
     n = height * width
+    if n == patch**2:  # the patch is the whole image: nothing is known
+        return torch.full((n, n), 1 / n, dtype=torch.float64)
     unknown = torch.zeros(height, width, dtype=torch.bool)
     unknown[top : top + patch, left : left + patch] = True
     means = torch.zeros(n, n, dtype=torch.float64)
@@ -53,6 +55,4 @@ def _solution(patch: int, top: int, left: int, bottom: int, right: int) -> Tenso
     known_part = torch.zeros(int(inside.sum()), n, dtype=torch.float64)
     known_part[:, ~inside] = means[:, ~inside]
     system = torch.eye(int(inside.sum()), dtype=torch.float64) - means[:, inside]
-    if not bool((~inside).any()):  # the patch is the whole image: nothing is known
-        return torch.full((n, n), 1 / n, dtype=torch.float64)
     return torch.as_tensor(torch.linalg.solve(system, known_part))

@@ -31,6 +31,8 @@ class Protocol:
             raise PgigError(f"unknown order {self.order!r}; choose one of: {', '.join(get_args(Order))}")
         if self.departure not in get_args(Departure):
             raise PgigError(f"unknown protocol {self.departure!r}; choose one of: {', '.join(get_args(Departure))}")
+        if self.order == "ascending" and self._skipped:
+            raise PgigError(f"protocol {self.departure!r} skips the top patch: use it with the descending order")
         if self.patch < 1 or self.steps < 1:
             raise PgigError(f"patch and steps must be at least 1, got {self.patch} and {self.steps}")
         find_fill(self.fill)

@@ -102,7 +102,7 @@ def _shown_pairs(pairs: Any, method: str) -> list[tuple[str, str, Any]]:
 
 
 def _sheet(run: Run, path: Path) -> str | None:
-    files = sorted((run.folder / "heatmaps").glob("*.npz"))[:4]
+    files = sorted((run.folder / "heatmaps").glob("[!.]*.npz"))[:4]
     if not files:
         return None
     loaded = []

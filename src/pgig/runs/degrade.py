@@ -3,11 +3,13 @@
 import csv
 import multiprocessing
 import os
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from hashlib import blake2b
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,7 @@ from pgig.errors import PgigError
 from pgig.explainers import explainers, needs_patterns
 from pgig.patterns import Patterns, model_digest
 from pgig.runs.config import Section, check_same, read_config, write_config
-from pgig.runs.job import Job, Worker, grid_of
+from pgig.runs.job import Job, Worker, digest_of, grid_of
 from pgig.runs.parts import Part, is_finished, parts_of, read_curves, write_skipped
 from pgig.vision.folders import ImageFolder
 from pgig.vision.models import load_model, output_for
@@ -53,7 +55,7 @@ def run_degradation(job: Job, workers: int, say: Callable[[Standing], object]) -
         raise PgigError(f"workers must be at least 1, got {workers}")
     parts = parts_of(job.names)
     standing = Standing(len(job.names))
-    finished = [part for part in parts if is_finished(job.out, part)]
+    finished = [part for part in parts if is_finished(job.out, part, job.save_attributions)]
     by_image: dict[str, list[dict[str, Any]]] = {}
     for row in read_curves(job.out) if finished else []:
         by_image.setdefault(row["image"], []).append(row)
@@ -61,14 +63,15 @@ def run_degradation(job: Job, workers: int, say: Callable[[Standing], object]) -
         standing.add(part, [row for name in part.images for row in by_image.get(name, [])])
     standing.before = standing.done
     say(standing)
-    for part, rows in _worked(job, [part for part in parts if part not in finished], workers):
+    done = {part.number for part in finished}
+    for part, rows in _worked(job, [part for part in parts if part.number not in done], workers):
         standing.add(part, rows)
         say(standing)
     write_skipped(job.out)
     return standing
 
 
-def prepared(job: Job, workers: int) -> dict[str, Section]:
+def prepared(job: Job, workers: int) -> Job:
     """Check all that can be checked before hours of work, and write or compare the configuration."""
     grid = grid_of(job)
     table = explainers(job.methods)
@@ -79,7 +82,10 @@ def prepared(job: Job, workers: int) -> dict[str, Section]:
     if found is not None and not job.force:
         found.check(model)
     output_for(model, torch.zeros(1, 3, job.preprocess.size, job.preprocess.size))
-    sections = _sections(job, workers, _digest(model_digest(model)), found)
+    if job.by_label and (missing := [name for name in job.names if name not in job.labels]):
+        raise PgigError(f"no label for {missing[0]}: give labels for every image, or leave out --target label")
+    digest = digest_of(model_digest(model))
+    sections = _sections(job, workers, digest, found)
     if job.attributions_from is not None:
         _check_reusable(job.attributions_from, sections, grid)
     if (job.out / "config.toml").exists():
@@ -87,21 +93,29 @@ def prepared(job: Job, workers: int) -> dict[str, Section]:
     elif (job.out / "parts").exists():
         raise PgigError(f"{job.out} holds parts but no config.toml: give another --out")
     write_config(job.out / "config.toml", sections)
-    return sections
+    return replace(job, digest=digest)
 
 
 def _sections(job: Job, workers: int, digest: str, patterns: Patterns | None) -> dict[str, Section]:
     protocol = asdict(job.protocol)
     protocol.pop("patch")
     return {
-        "images": {"count": len(job.names), "digest": _digest("\n".join(job.names)), **_listed(asdict(job.preprocess))},
+        "images": {
+            "count": len(job.names), "digest": digest_of("\n".join(job.names)), **_listed(asdict(job.preprocess)),
+        },
         "model": {"model": job.model, "weights_digest": digest},
         "attributions": _attributions(job, patterns),
-        "degradation": {**protocol, "score": job.score, "evaluator": job.evaluator},
-        "versions": {"pgig": __version__, "torch": str(torch.__version__)},
+        "degradation": {
+            **protocol, "score": job.score, "evaluator": job.evaluator, "order_seed": job.seed,
+            "scored": "label" if job.by_label else "predicted", "labels_digest": _labels_digest(job),
+        },
+        "versions": {
+            "pgig": __version__, "torch": str(torch.__version__), "numpy": numpy.__version__,
+            "pillow": version("pillow"),
+        },
         "files": {
             "images": str(job.images), "weights": job.weights, "patterns": str(job.patterns) if job.patterns else None,
-            "references": str(job.references) if job.references else None,
+            "references": str(job.references) if job.references else None, "labels": job.labels_file,
             "attributions_from": str(job.attributions_from) if job.attributions_from else None,
         },
         "execution": {"workers": workers, "batch_size": job.batch_size, "threads": job.threads},
@@ -119,9 +133,14 @@ def _attributions(job: Job, patterns: Patterns | None) -> Section:
         "seed": job.seed,
         "patch": job.protocol.patch,
         "target": "label" if job.by_label else "predicted",
-        "patterns_digest": None if patterns is None else _digest(_patterns_text(patterns)),
-        "references_from": "folder" if job.references else "run",
+        "patterns_digest": None if patterns is None else digest_of(_patterns_text(patterns)),
+        "references_digest": digest_of("\n".join(ImageFolder.open(job.references).names)) if job.references else None,
     }
+
+
+def _labels_digest(job: Job) -> str | None:
+    """Of the labels of the run's images, where there are any."""
+    return digest_of("\n".join(f"{name} {label}" for name, label in sorted(job.labels.items()))) if job.labels else None
 
 
 def _listed(values: dict[str, Any]) -> dict[str, Any]:
@@ -129,7 +148,7 @@ def _listed(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _patterns_text(patterns: Patterns) -> str:
-    return " ".join(f"{name}={_digest(bytes(patterns[name].numpy().data))}" for name in sorted(patterns))
+    return " ".join(f"{name}={digest_of(bytes(patterns[name].numpy().data))}" for name in sorted(patterns))
 
 
 def _check_reusable(folder: Path, sections: dict[str, Section], grid: PatchGrid) -> None:
@@ -150,10 +169,8 @@ def _check_reusable(folder: Path, sections: dict[str, Section], grid: PatchGrid)
 def read_labels(path: Path | None, names: tuple[str, ...]) -> dict[str, int]:
     """Labels by image: from a CSV (file, class index), or by folder, one class each in the order of their names."""
     if path is None:
-        folders = sorted({name.rpartition("/")[0] for name in names})
-        if folders == [""]:
-            return {}
-        return {name: folders.index(name.rpartition("/")[0]) for name in names}
+        folders = sorted({folder for name in names if (folder := name.rpartition("/")[0])})
+        return {name: folders.index(folder) for name in names if (folder := name.rpartition("/")[0])}
     try:
         with path.open(newline="", encoding="utf-8") as file:
             rows = [row for row in csv.reader(file) if row]
@@ -169,20 +186,24 @@ def image_names(folder: Path, limit: int | None) -> tuple[str, ...]:
 
 
 def _worked(job: Job, parts: list[Part], workers: int) -> Iterator[tuple[Part, list[dict[str, Any]]]]:
-    if workers == 1 or len(parts) <= 1:
+    if workers == 1 or not parts:
         worker = Worker(job) if parts else None
         for part in parts:
             assert worker is not None
             yield part, worker.run(part)
         return
-    threads = max(1, (job.threads or os.cpu_count() or 1) // workers)
+    threads = max(1, (job.threads or torch.get_num_threads()) // workers)
     shared = replace(job, threads=threads)
     with _pool(shared, min(workers, len(parts))) as pool:
         waiting: dict[Future[list[dict[str, Any]]], Part] = {pool.submit(_run, part): part for part in parts}
         while waiting:
             ended, _ = wait(waiting, return_when=FIRST_COMPLETED)
             for future in ended:
-                yield waiting.pop(future), future.result()
+                try:
+                    rows = future.result()
+                except BrokenProcessPool as error:
+                    raise PgigError("a worker died, perhaps of memory; the same command goes on") from error
+                yield waiting.pop(future), rows
 
 
 @contextmanager
@@ -195,16 +216,24 @@ def _pool(job: Job, workers: int) -> Iterator[ProcessPoolExecutor]:
         pool.shutdown(cancel_futures=True)
 
 
-_worker: list[Worker] = []
+_given: list[Job] = []
+_made: list[Worker] = []
 
 
 def _begin(job: Job) -> None:
-    _worker.append(Worker(job))
+    _given.append(job)
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def _end_with(parent: multiprocessing.process.BaseProcess) -> None:
+    """A worker whose parent was killed ends too."""
+    parent.join()
+    os._exit(1)
 
 
 def _run(part: Part) -> list[dict[str, Any]]:
-    return _worker[0].run(part)
-
-
-def _digest(content: str | bytes) -> str:
-    return blake2b(content.encode() if isinstance(content, str) else content, digest_size=8).hexdigest()
+    if not _made:
+        _made.append(Worker(_given[0]))
+    return _made[0].run(part)

@@ -4,6 +4,7 @@ import copy
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from pgig.errors import PgigError
 from pgig.explainers import Explainer, explain_all, explainers
 from pgig.files import written
 from pgig.methods import Method
-from pgig.patterns import Patterns
+from pgig.patterns import Patterns, model_digest
 from pgig.randomness import draws
 from pgig.runs.parts import Part, read_sums, write_curves, write_sums
 from pgig.vision.folders import DAMAGED, ImageFolder
@@ -52,6 +53,8 @@ class Job:
     threads: int | None = None
     save_attributions: bool = False
     attributions_from: Path | None = None
+    labels_file: str | None = None
+    digest: str | None = None  # of the model: every process must have the same
 
 
 @dataclass
@@ -71,6 +74,8 @@ class Worker:
         if job.threads is not None:
             torch.set_num_threads(job.threads)
         self._model = load_model(job.model, job.weights)
+        if job.digest is not None and digest_of(model_digest(self._model)) != job.digest:
+            raise PgigError(f"{job.model} is another model each time it is made: give it weights, or seed it")
         self._table = explainers(job.methods)
         found = Patterns.load(job.patterns) if job.patterns else None
         self._patterns = dict(found) if found is not None and job.force else found
@@ -136,7 +141,7 @@ class Worker:
     ) -> tuple[dict[str, Tensor], dict[str, list[float]]]:
         job = self.job
         if job.attributions_from is not None:
-            return _reused(read_sums(job.attributions_from, part), names, job.methods)
+            return _reused(read_sums(job.attributions_from, part), names, job.methods, targets)
         grid = job.protocol.grid(x)
         sums: dict[str, list[Tensor]] = {name: [] for name in self._table}
         seconds: dict[str, list[float]] = {name: [] for name in self._table}
@@ -196,13 +201,18 @@ class Worker:
                 pixels = job.preprocess.pixels(BytesIO(folder.read(name)), name)
             except (PgigError, *DAMAGED):
                 continue
+            same = job.references is None or job.references.resolve() == job.images.resolve()
             # a reference from elsewhere is never the image explained
-            pool[f"{job.references}:{name}" if job.references else name] = job.preprocess.normalise(pixels)
+            pool[name if same else f"{job.references}:{name}"] = job.preprocess.normalise(pixels)
             if len(pool) == _POOL:
                 break
         if len(pool) < 2:
             raise PgigError("expected_gradients needs other images to draw from: give --references DIR")
         return pool
+
+
+def digest_of(content: str | bytes) -> str:
+    return blake2b(content.encode() if isinstance(content, str) else content, digest_size=8).hexdigest()
 
 
 def grid_of(job: Job) -> PatchGrid:
@@ -218,9 +228,12 @@ def _sharing(table: Mapping[str, Explainer]) -> list[dict[str, Explainer]]:
 
 
 def _reused(
-    rows: list[dict[str, Any]], names: list[str], methods: tuple[str, ...]
+    rows: list[dict[str, Any]], names: list[str], methods: tuple[str, ...], targets: Tensor
 ) -> tuple[dict[str, Tensor], dict[str, list[float]]]:
     found = {(row["image"], row["method"]): row for row in rows}
+    wanted = dict(zip(names, targets.tolist(), strict=True))
+    if other := [row["image"] for row in rows if wanted.get(row["image"], row["target"]) != row["target"]]:
+        raise PgigError(f"the saved attributions of {other[0]} explain another class than this run scores")
     for method in methods:
         if missing := [name for name in names if (name, method) not in found]:
             raise PgigError(f"no saved attribution of {missing[0]} by {method}")

@@ -73,8 +73,11 @@ def read_sums(folder: Path, part: Part) -> list[dict[str, Any]]:
     return [dict(row) for row in _read(path).to_pylist()]
 
 
-def is_finished(folder: Path, part: Part) -> bool:
-    return (folder / "parts" / part.name).is_file()
+def is_finished(folder: Path, part: Part, with_sums: bool = False) -> bool:
+    """Is it there, and its patch sums too, where they are wanted?"""
+    return (folder / "parts" / part.name).is_file() and (
+        not with_sums or (folder / "attributions" / part.name).is_file()
+    )
 
 
 def write_skipped(folder: Path) -> dict[str, str]:
