@@ -21,6 +21,7 @@ check: $(READY)
 bench: $(READY)
 	$(BIN)/python benchmarks/attribution.py --out benchmarks/results
 	$(BIN)/python benchmarks/patterns.py --out benchmarks/results
+	$(BIN)/python benchmarks/degradation.py --out benchmarks/results
 
 docs: $(READY)
 	$(BIN)/python docs/build.py

@@ -38,20 +38,21 @@ class Comparison:
 
 def interval(values: Any, seed: int = 0, resamples: int = RESAMPLES) -> Interval:
     """The mean of one value per image. Resamples are drawn by the seed, the same for every method: pairs stay pairs."""
-    array = _checked(values)
-    means = _weights(len(array), seed, resamples) @ array
-    low, high = numpy.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    mean = float(array.mean())
-    return Interval(mean, min(float(low), mean), max(float(high), mean))  # rounding, where all values are the same
+    return intervals(_checked(values)[:, None], seed, resamples)[0]
+
+
+def intervals(values: NDArray[numpy.float64], seed: int = 0, resamples: int = RESAMPLES) -> list[Interval]:
+    """The same of every column of values [n, columns]: all share the resamples, which are drawn only once."""
+    low, high = _quantiles(values, seed, resamples)
+    # rounding, where all values are the same, must not put the mean outside
+    return [Interval(float(m), min(float(a), float(m)), max(float(b), float(m)))
+            for m, a, b in zip(values.mean(0), low, high, strict=True)]  # fmt: skip
 
 
 def band(curves: Any, seed: int = 0, resamples: int = 2000) -> tuple[NDArray[numpy.float64], ...]:
     """The mean of curves [n, points], and the ends of its interval at every point."""
     array = numpy.asarray(curves, dtype=numpy.float64)
-    low, high = numpy.quantile(
-        _weights(len(array), seed, resamples) @ array, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0
-    )
-    return array.mean(0), low, high
+    return array.mean(0), *_quantiles(array, seed, resamples)
 
 
 def compare(first: Any, second: Any, seed: int = 0, resamples: int = RESAMPLES) -> Comparison:
@@ -59,13 +60,22 @@ def compare(first: Any, second: Any, seed: int = 0, resamples: int = RESAMPLES) 
     one, two = _checked(first), _checked(second)
     if one.shape != two.shape:
         raise PgigError(f"a paired comparison of {len(one)} and {len(two)} images: they must be the same")
-    difference = one - two
-    signs = numpy.random.default_rng([seed, 1]).choice([-1.0, 1.0], (resamples, len(difference)))
+    return comparisons((one - two)[:, None], seed, resamples)[0]
+
+
+def comparisons(differences: NDArray[numpy.float64], seed: int = 0, resamples: int = RESAMPLES) -> list[Comparison]:
+    """The comparisons behind every column of differences [n, columns]."""
+    total = differences.sum(0)
+    as_far = numpy.zeros(len(total))
+    rng = numpy.random.default_rng([seed, 1])
+    for rows in _blocks(len(differences), resamples):
+        signs = rng.choice([-1.0, 1.0], (rows, len(differences)))
+        as_far += (numpy.abs(signs @ differences) >= numpy.abs(total) * (1 - 1e-12)).sum(0)
     # the identity counts as one of the flips, so that p is never zero
-    as_far = numpy.abs(signs @ difference) >= numpy.abs(difference.sum()) * (1 - 1e-12)
-    p = (1 + int(as_far.sum())) / (1 + resamples)
-    wins = float((difference > 0).mean() + 0.5 * (difference == 0).mean())
-    return Comparison(interval(difference, seed, resamples), wins, p, _sign_test(difference))
+    p = (1 + as_far) / (1 + resamples)
+    wins = (differences > 0).mean(0) + 0.5 * (differences == 0).mean(0)
+    found = zip(intervals(differences, seed, resamples), wins, p, differences.T, strict=True)
+    return [Comparison(between, float(w), float(q), _sign_test(column)) for between, w, q, column in found]
 
 
 def _sign_test(difference: NDArray[numpy.float64]) -> float:
@@ -91,8 +101,19 @@ def corrected(pairs: Mapping[str, Comparison]) -> dict[str, Comparison]:
     return {name: replace(pair, p=p[name], sign=sign[name]) for name, pair in pairs.items()}
 
 
-def _weights(n: int, seed: int, resamples: int) -> NDArray[numpy.float64]:  # [resamples, n], rows sum to one
-    return numpy.random.default_rng([seed, 0]).multinomial(n, numpy.full(n, 1 / n), resamples) / n
+def _quantiles(values: NDArray[numpy.float64], seed: int, resamples: int) -> tuple[NDArray[numpy.float64], ...]:
+    """The ends of the bootstrap intervals of the columns' means."""
+    n = len(values)
+    rng = numpy.random.default_rng([seed, 0])
+    means = [rng.multinomial(n, numpy.full(n, 1 / n), rows) / n @ values for rows in _blocks(n, resamples)]
+    low, high = numpy.quantile(numpy.concatenate(means), [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
+    return low, high
+
+
+def _blocks(n: int, resamples: int) -> list[int]:
+    """How many resamples of n images to hold at a time: memory does not grow with either."""
+    most = max(1, 2**22 // n)
+    return [min(most, resamples - first) for first in range(0, resamples, most)]
 
 
 def _checked(values: Any) -> NDArray[numpy.float64]:

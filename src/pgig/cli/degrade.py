@@ -84,7 +84,7 @@ def degrade(
     evaluator: Annotated[str, typer.Option(help="`auto` or `dense`.")] = "auto",
     seed: Annotated[int, typer.Option(help="Of all random draws.")] = 0,
     workers: Annotated[int, typer.Option(help="Processes; torch's threads are divided among them.")] = 1,
-    batch_size: Annotated[int, typer.Option(help="Images in a forward pass.")] = 16,
+    batch_size: Annotated[int, typer.Option(help="Images in a forward pass.")] = 4,
     threads: Annotated[int | None, typer.Option(help="Of torch, in all; without, its own choice.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Use patterns of other weights all the same.")] = False,
     config: Annotated[

@@ -35,7 +35,7 @@ def curves_figure(curves: Mapping[str, NDArray[numpy.float64]], title: str, scor
     ax.set_xlim(0, last)
     ax.set_xlabel("patches replaced")
     ax.set_ylabel(f"mean {score} of the class")
-    ax.set_title(title, fontsize=11)
+    ax.set_title(title, fontsize=11, parse_math=False)
     ax.spines[["top", "right"]].set_visible(False)
     return figure
 

@@ -13,7 +13,7 @@ from pgig.curves import aopc, auc, score_at
 from pgig.errors import PgigError
 from pgig.runs.config import read_config
 from pgig.runs.parts import read_curves
-from pgig.statistics import Comparison, Interval, compare, corrected, interval
+from pgig.statistics import Comparison, Interval, comparisons, corrected, intervals
 
 POINTS = 10, 30, 100  # patches after which the score is reported
 
@@ -61,19 +61,25 @@ class Run:
 
     def measures(self) -> dict[str, dict[str, Interval]]:
         """AUC, AOPC and scores after some patches, with intervals, the best method first."""
-        found = {}
-        for method, curves in self.curves.items():
-            row = {"AUC": interval(auc(curves)), "AOPC": interval(aopc(curves))}
-            row |= {f"after {k}": interval(score_at(curves, k)) for k in POINTS if k <= self.steps}
-            found[method] = row
+        points = [k for k in POINTS if k <= self.steps]
+        columns = ["AUC", "AOPC", *(f"after {k}" for k in points)]
+        values = [
+            part
+            for curves in self.curves.values()
+            for part in (auc(curves), aopc(curves), *(score_at(curves, k) for k in points))
+        ]
+        each = iter(intervals(numpy.stack(values, 1)))
+        found = {method: {column: next(each) for column in columns} for method in self.curves}
         return dict(sorted(found.items(), key=lambda item: item[1]["AUC"].mean, reverse=not self.lower_is_better))
 
     def comparisons(self) -> dict[tuple[str, str], Comparison]:
         """Every two methods by AUC, the better first; p-values corrected for the number of pairs."""
-        order = list(self.measures())
-        found = {}
-        for one, two in combinations(order, 2):
-            first, second = auc(self.curves[one]), auc(self.curves[two])
-            found[one, two] = compare(second, first) if self.lower_is_better else compare(first, second)
-        mended = corrected({f"{one}|{two}": pair for (one, two), pair in found.items()})
-        return dict(zip(found, mended.values(), strict=True))
+        areas = {method: auc(curves) for method, curves in self.curves.items()}
+        order = sorted(areas, key=lambda method: float(areas[method].mean()), reverse=not self.lower_is_better)
+        pairs = list(combinations(order, 2))
+        if not pairs:
+            return {}
+        sign = -1 if self.lower_is_better else 1
+        found = comparisons(numpy.stack([sign * (areas[one] - areas[two]) for one, two in pairs], 1))
+        mended = corrected({f"{one}|{two}": pair for (one, two), pair in zip(pairs, found, strict=True)})
+        return dict(zip(pairs, mended.values(), strict=True))

@@ -29,8 +29,8 @@ def truth_sheet(
             for edge in ax.spines.values():
                 edge.set_color("0.8")
             if row == 0:
-                ax.set_title(short_name(heads[column]).replace(" ", "\n"), fontsize=8)
-        axes[row][0].set_ylabel(titles[row], fontsize=8)
+                ax.set_title(short_name(heads[column]).replace(" ", "\n"), fontsize=8, parse_math=False)
+        axes[row][0].set_ylabel(titles[row], fontsize=8, parse_math=False)
     return figure
 
 

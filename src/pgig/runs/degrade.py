@@ -24,7 +24,7 @@ from pgig.explainers import explainers, needs_patterns
 from pgig.patterns import Patterns, model_digest
 from pgig.runs.config import Section, check_same, read_config, write_config
 from pgig.runs.job import Job, Worker, digest_of, grid_of
-from pgig.runs.parts import Part, is_finished, parts_of, read_curves, write_skipped
+from pgig.runs.parts import Part, is_finished, parts_of, read_part, write_skipped
 from pgig.vision.folders import ImageFolder
 from pgig.vision.models import load_model, output_for
 
@@ -56,11 +56,8 @@ def run_degradation(job: Job, workers: int, say: Callable[[Standing], object]) -
     parts = parts_of(job.names)
     standing = Standing(len(job.names))
     finished = [part for part in parts if is_finished(job.out, part, job.save_attributions)]
-    by_image: dict[str, list[dict[str, Any]]] = {}
-    for row in read_curves(job.out) if finished else []:
-        by_image.setdefault(row["image"], []).append(row)
     for part in finished:
-        standing.add(part, [row for name in part.images for row in by_image.get(name, [])])
+        standing.add(part, read_part(job.out, part))
     standing.before = standing.done
     say(standing)
     done = {part.number for part in finished}

@@ -64,6 +64,10 @@ def read_curves(folder: Path) -> list[dict[str, Any]]:
     return [row for path in _finished(folder / "parts") for row in _read(path).to_pylist()]
 
 
+def read_part(folder: Path, part: Part) -> list[dict[str, Any]]:
+    return [dict(row) for row in _read(folder / "parts" / part.name).to_pylist()]
+
+
 def read_sums(folder: Path, part: Part) -> list[dict[str, Any]]:
     path = folder / "attributions" / part.name
     if not path.is_file():
