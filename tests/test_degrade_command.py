@@ -303,4 +303,4 @@ def test_bad_reports(folder):
     assert "is not a run" in run(folder, "report", "photos").stderr
     (folder / "begun").mkdir()
     (folder / "begun" / "config.toml").write_text("[images]\ncount = 1\n")
-    assert "no finished parts" in run(folder, "report", "begun").stderr
+    assert "has not finished a part" in run(folder, "report", "begun").stderr

@@ -14,18 +14,18 @@ def check_target(path: Path) -> None:
         raise PgigError(f"{path} is a folder: give the name of a file")
     if path.exists() and not path.is_file():
         raise PgigError(f"{path} is not a regular file: it would be replaced")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise PgigError(f"cannot make the folder {path.parent}: {error.strerror}") from error
-    if not os.access(path.parent, os.W_OK):
-        raise PgigError(f"the folder {path.parent} cannot be written to")
+    above = next(folder for folder in path.absolute().parents if folder.exists())
+    if not above.is_dir() or not os.access(above, os.W_OK):
+        raise PgigError(
+            f"the folder {path.parent} cannot be written to: {above} is not a folder, or not yours to write"
+        )
 
 
 @contextmanager
 def written(path: Path) -> Iterator[Path]:
     """A temporary path beside `path`, with the same ending, that is renamed to it when all went well."""
     check_target(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
     try:
         yield temporary

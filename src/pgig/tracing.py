@@ -31,7 +31,6 @@ class TracedLayer:
     """What the trace tells about one layer, over all its calls."""
 
     name: str
-    weight: Tensor  # as the operations got it: the parameter or a view
     original: Tensor  # the parameter
     geometry: Geometry
     calls: int = 0
@@ -142,7 +141,7 @@ class _TraceMode(TorchFunctionMode):
         if (before := self._sources.get(id(call.x))) is not None:
             before.layer.feeds.add("other")
         name = call.layer.name
-        layer = self.layers.setdefault(name, TracedLayer(name, call.used, call.layer.original, call.geometry))
+        layer = self.layers.setdefault(name, TracedLayer(name, call.layer.original, call.geometry))
         layer.norms.append(None)
         layer.biases.append(None)
         layer.forms.append(Form.of(call.geometry, call.used, call.layer.original))

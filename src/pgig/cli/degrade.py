@@ -136,6 +136,10 @@ def degrade(
         )
     with standing_of(out.name) as say:
         standing = run_degradation(job, workers, say)
+    if standing.skipped:
+        errors.print(f"{standing.skipped} images skipped: see {out}/skipped.csv", highlight=False, soft_wrap=True)
+    if not standing.areas:
+        raise PgigError(f"none of the {len(names)} images could be read: see {out}/skipped.csv")
     for method, area in sorted(standing.areas.items(), key=lambda item: item[1]):
         console.print(f"{method:32s} AUC {area:.4f}", highlight=False)
     console.print(f"done: {out}; pgig report {out} --out report makes the page", highlight=False, soft_wrap=True)

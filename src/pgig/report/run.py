@@ -33,7 +33,7 @@ class Run:
             raise PgigError(f"{folder} is not a run: it has no config.toml")
         rows = read_curves(folder)
         if not rows:
-            raise PgigError(f"{folder} has no finished parts yet")
+            raise PgigError(f"{folder} has no curves: it has not finished a part, or none of its images could be read")
         images = tuple(dict.fromkeys(row["image"] for row in rows))
         by_method: dict[str, dict[str, Any]] = {}
         for row in rows:

@@ -36,6 +36,7 @@ class Standing:
     total: int  # images
     done: int = 0
     before: int = 0  # of those, found finished when the run began
+    skipped: int = 0  # of those, could not be read; known at the end
     _areas: dict[str, list[float]] = field(default_factory=dict)
 
     def add(self, part: Part, rows: list[dict[str, Any]]) -> None:
@@ -64,7 +65,7 @@ def run_degradation(job: Job, workers: int, say: Callable[[Standing], object]) -
     for part, rows in _worked(job, [part for part in parts if part.number not in done], workers):
         standing.add(part, rows)
         say(standing)
-    write_skipped(job.out)
+    standing.skipped = len(write_skipped(job.out))
     return standing
 
 
