@@ -14,7 +14,6 @@ from pgig.degradation.protocol import Departure, Order
 from pgig.errors import PgigError
 from pgig.files import check_target
 from pgig.methods import PAPER_METHODS
-from pgig.report.degradation import write_report
 from pgig.runs.degrade import image_names, prepared, read_labels, run_degradation
 from pgig.runs.job import Job, grid_of
 from pgig.runs.memory import needed_memory
@@ -157,6 +156,8 @@ def report(
 
     `pgig report runs/vgg16 runs/vgg16-blur --out both`
     """
+    from pgig.report.degradation import write_report  # matplotlib is slow to load
+
     page = write_report(runs, out)
     console.print(f"the page is {page.resolve()}: open it in a browser", highlight=False, soft_wrap=True)
 

@@ -10,13 +10,9 @@ from rich.table import Table
 
 from pgig.cli.app import app
 from pgig.cli.terminal import console, errors, progress_of, shortened
-from pgig.demo import run_demo
 from pgig.errors import PgigError
 from pgig.explainers import explainers, needs_patterns
 from pgig.files import check_target
-from pgig.report.page import write_figure
-from pgig.report.synthetic import verdict_rows, write_sheet, write_stress, write_truth
-from pgig.report.truth import truth_bars
 from pgig.synthetic import TruthTest, embedded, embedded_patterns, stress_test, truth_test
 from pgig.synthetic.images import CLASSES, SETTINGS, pixels
 from pgig.synthetic.networks import Variant
@@ -50,6 +46,8 @@ def stress(
 
     `pgig stress --method pgig --method mymodule:my_explainer`
     """
+    from pgig.report.synthetic import verdict_rows, write_stress  # matplotlib is slow to load: only where it draws
+
     check_target(out / "stress.csv")
     patterns = authors_patterns(stress_data(seed)[1]) if published_patterns else None
     with progress_of("stress test") as progress:
@@ -93,6 +91,10 @@ def truth(
 
     `pgig truth --setting suppressor --methods pgig,integrated_gradients,captum.attr:Saliency`
     """
+    from pgig.report.page import write_figure
+    from pgig.report.synthetic import write_truth
+    from pgig.report.truth import truth_bars
+
     chosen = list(dict.fromkeys(setting or SETTINGS))
     for name in chosen:
         if name not in SETTINGS:
@@ -137,6 +139,8 @@ def demo(
 
     Example: `pgig demo --out demo`
     """
+    from pgig.demo import run_demo
+
     found = run_demo(out, _announced, model=_variant(model), images=images)
     console.print(f"the page is {found.page.resolve()}: open it in a browser", highlight=False, soft_wrap=True)
 
@@ -168,6 +172,8 @@ def _print_truth(test: TruthTest) -> None:
 
 
 def _write_examples(test: TruthTest, out: Path) -> None:
+    from pgig.report.synthetic import write_sheet
+
     titles = [CLASSES[label] for label in test.examples.label.tolist()]
     write_sheet(
         out / f"examples-{test.setting}.png", list(pixels(test.examples.x)), list(test.examples.mask),
