@@ -15,7 +15,7 @@ from PIL import Image
 from test_cli import FACTORY, run
 
 from pgig.report.run import Run
-from pgig.runs.degrade import read_labels
+from pgig.runs.labels import read_labels
 from pgig.runs.parts import PART, parts_of, read_curves
 
 BASE = ("--model", "net:make", "--size", "32", "--resize", "32", "--patch", "8", "--steps", "6")
@@ -28,9 +28,10 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "net.py").write_text(FACTORY + OWN)
     rng = numpy.random.default_rng(0)
     for number in range(NUMBER):
-        target = tmp_path / "photos" / f"class{number % 3}"
+        target = tmp_path / "photos" / f"class{number % 6}"
         target.mkdir(parents=True, exist_ok=True)
         Image.fromarray(rng.integers(0, 255, (40, 50, 3), numpy.uint8)).save(target / f"{number:02d}.png")
+    (tmp_path / "wrong.csv").write_text("00.png,6\n" + "".join(f"{n:02d}.png,0\n" for n in range(1, NUMBER)))
     return tmp_path
 
 
@@ -56,7 +57,7 @@ def test_a_run_is_a_folder_that_says_what_it_is(folder):
     assert len(rows[0]["curve"]) == 7
     assert rows[0]["intact"] == rows[0]["curve"][0]
     assert all(0 <= value <= 1 for row in rows for value in row["curve"])
-    assert {row["label"] for row in rows} == {0, 1, 2}  # a class per folder
+    assert {row["label"] for row in rows} == set(range(6))  # a class per folder
     config = (folder / "run" / "config.toml").read_text()
     for word in (
         "weights_digest",
@@ -86,7 +87,7 @@ def test_what_is_finished_is_not_done_again_and_other_configurations_are_refused
     rows = degraded(folder, "run")
     first, second = sorted((folder / "run" / "parts").glob("*.parquet"))[:2]
     stamp = first.stat().st_mtime_ns
-    (folder / "labels.csv").write_text("".join(f"{n:02d}.png,{n % 6}\n" for n in range(NUMBER)))
+    (folder / "labels.csv").write_text("".join(f"{n:02d}.png,{(n + 1) % 6}\n" for n in range(NUMBER)))
     second.unlink()
     assert same(rows, degraded(folder, "run", "--batch-size", "16", "--workers", "1"))
     assert first.stat().st_mtime_ns == stamp
@@ -210,7 +211,12 @@ def test_the_report_is_a_function_of_the_folder(folder):
     assert done.returncode == 0, done.stderr
     page = (folder / "report" / "index.html").read_text()
     assert re.findall(r'(?:src|href)="(?!data:image/png;base64,)', page) == []
-    assert page.count("data:image/png;base64,") == 4
+    assert page.count("data:image/png;base64,") == 5
+    with (folder / "report" / "side-by-side.csv").open() as file:
+        joint = list(csv.DictReader(file))
+    assert {(row["method"], row["run"]) for row in joint} == {
+        (method, name) for method in ("gradient", "vargrad", "random") for name in ("run", "blurred")
+    }
     with (folder / "report" / "run-curves.csv").open() as file:
         rows = list(csv.reader(file))
     assert rows[0] == ["patches", "gradient", "vargrad", "random"]
@@ -226,6 +232,8 @@ def test_the_report_is_a_function_of_the_folder(folder):
         assert len(list(csv.DictReader(file))) == 3
     text = (folder / "report" / "report.md").read_text()
     assert "## blurred" in text
+    assert "| fill | mean | blur |" in text
+    assert "| images | 20 | 10 |" in text
     again = run(folder, "report", "run", "blurred", "--out", "again")
     assert again.returncode == 0
     for name in ("run-table.csv", "run-pairs.csv", "report.md"):
@@ -262,6 +270,8 @@ def test_options_come_from_a_file_and_the_command_line_wins(folder):
         (("--batch-size", "0"), "batch size must be at least 1"),
         (("--limit", "0"), "limit must be at least 1"),
         (("--labels", "net.py", "--target", "label"), "cannot read labels"),
+        (("--labels", "wrong.csv", "--target", "label"), "the label 6 of class0/00.png is out of range"),
+        (("--labels", "wrong.csv"), "the model has 6 classes"),
         (("--out", "net.py"), "net.py"),
         (("--config", "net.py"), "cannot read the configuration"),
         (("--attributions-from", "photos"), "cannot read the configuration"),
@@ -297,6 +307,51 @@ def test_attributions_can_be_saved_after_all(folder):
     rows = degraded(folder, "run", methods="gradient")
     assert same(rows, degraded(folder, "run", "--save-attributions", methods="gradient"))
     assert same(rows, degraded(folder, "reused", "--attributions-from", "run", methods="gradient"), 1e-9)
+
+
+def skipped_of(folder: Path, out: str) -> dict[str, str]:
+    with (folder / out / "skipped.csv").open() as file:
+        return {row["image"]: row["reason"] for row in csv.DictReader(file)}
+
+
+def test_an_image_that_cannot_be_explained_is_skipped_and_a_broken_explainer_stops_the_run(folder):
+    picky = "\ndef picky(model, inputs, targets):\n    assert inputs.mean() > {}, 'too dark'\n    return inputs\n"
+    bright = Image.fromarray(numpy.full((40, 50, 3), 255, numpy.uint8))
+    for number in range(8):
+        bright.save(folder / "photos" / "class0" / f"bright{number}.png")
+    (folder / "net.py").write_text(FACTORY + picky.format(1))
+    call = ("degrade", *BASE, "--images", "photos", "--methods", "net:picky,gradient")
+    done = run(folder, *call, "--out", "stopped")
+    assert done.returncode == 2  # the second part has no image that it likes
+    assert "picky failed: AssertionError: too dark" in done.stderr
+    done = run(folder, *call, "--out", "run", "--limit", "8", "--save-attributions")
+    assert done.returncode == 0, done.stderr
+    skipped = skipped_of(folder, "run")
+    assert len(skipped) == 4
+    assert all("too dark" in reason for reason in skipped.values())
+    again = run(folder, *call, "--out", "again", "--limit", "8", "--attributions-from", "run", "--fill", "0")
+    assert again.returncode == 0, again.stderr
+    assert skipped_of(folder, "again") == skipped
+
+
+def test_folders_are_classes_where_there_is_one_for_each(folder):
+    limited = degraded(folder, "run", "--limit", "5", methods="gradient")
+    assert [row["label"] for row in limited] == [0, 0, 0, 0, 1]
+    for path in (folder / "photos" / "class5").iterdir():
+        path.unlink()
+    rows = degraded(folder, "five", methods="gradient")
+    assert {row["label"] for row in rows} == {-1}
+    call = ("degrade", *BASE, "--images", "photos", "--methods", "gradient", "--out", "labels")
+    done = run(folder, *call, "--target", "label")
+    assert done.returncode == 2
+    assert "5 class folders for a model of 6 classes" in done.stderr
+
+
+def test_names_that_are_no_text_are_refused(folder):
+    (folder / "photos").joinpath("class0", "00.png").rename(folder / "photos" / "class0" / "caf\udce9.png")
+    done = run(folder, "degrade", *BASE, "--images", "photos", "--methods", "gradient", "--out", "run")
+    assert done.returncode == 2
+    assert "is not UTF-8" in done.stderr
 
 
 def test_bad_reports(folder):

@@ -1,6 +1,7 @@
 """Files that appear whole or not at all."""
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,6 +34,13 @@ def written(path: Path) -> Iterator[Path]:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def sweep(folder: Path, age: float = 3600) -> None:
+    """Remove what killed processes left in the middle of writing, once it is surely theirs: after an hour."""
+    for path in folder.glob(".*.*.*"):
+        if path.suffixes[-2:-1] and path.suffixes[-2][1:].isdigit() and time.time() - path.stat().st_mtime > age:
+            path.unlink(missing_ok=True)
 
 
 def _share(path: Path) -> None:

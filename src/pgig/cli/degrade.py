@@ -14,9 +14,11 @@ from pgig.degradation.protocol import Departure, Order
 from pgig.errors import PgigError
 from pgig.files import check_target
 from pgig.methods import PAPER_METHODS
-from pgig.runs.degrade import image_names, prepared, read_labels, run_degradation
+from pgig.runs.degrade import prepared, run_degradation
 from pgig.runs.job import Job, grid_of
+from pgig.runs.labels import read_labels
 from pgig.runs.memory import needed_memory
+from pgig.vision.folders import ImageFolder
 
 
 def _from_file(context: typer.Context, path: Path | None) -> Path | None:
@@ -114,19 +116,20 @@ def degrade(
     if limit is not None and limit < 1:
         raise PgigError(f"limit must be at least 1, got {limit}")
     check_target(out / "config.toml")
-    names = image_names(images, limit)
+    folder = ImageFolder.open(images)
+    names = folder.first(limit).names
     job = Job(
-        model, weights, images, names, read_labels(labels, names),
+        model, weights, images, names, read_labels(labels, folder.names),
         preprocess_of(weights, size, resize, mean, std, channels),
         tuple(_listed(methods)), Protocol(patch, steps, order, fill, protocol),  # type: ignore[arg-type]
         out, patterns, force, references, score, target == "label", seed, "dense", batch_size, threads,
         save_attributions, attributions_from, str(labels) if labels else None,
     )  # fmt: skip
-    job = prepared(job, workers)
+    job, loaded = prepared(job, workers)
     border = grid_of(job).border
     console.print(
         f"{len(names)} images of {images}, {len(job.methods)} methods, {steps} patches of {patch} x {patch}; "
-        f"at most about {needed_memory(job, workers) / 2**30:.1f} GB of memory",
+        f"at most about {needed_memory(job, loaded, workers) / 2**30:.1f} GB of memory",
         highlight=False, soft_wrap=True,
     )  # fmt: skip
     if any(border):
@@ -134,7 +137,7 @@ def degrade(
             f"note: {border[0]} rows and {border[1]} columns at the border belong to no patch", highlight=False
         )
     with standing_of(out.name) as say:
-        standing = run_degradation(job, workers, say)
+        standing = run_degradation(job, loaded, workers, say)
     if standing.skipped:
         errors.print(f"{standing.skipped} images skipped: see {out}/skipped.csv", highlight=False, soft_wrap=True)
     if not standing.areas:

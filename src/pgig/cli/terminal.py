@@ -2,6 +2,7 @@
 
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -62,8 +63,10 @@ class Standing(Protocol):
     """Where a degradation run stands."""
 
     total: int
-    done: int
     before: int
+
+    @property
+    def done(self) -> int: ...
 
     @property
     def areas(self) -> dict[str, float]: ...
@@ -72,27 +75,35 @@ class Standing(Protocol):
 @contextmanager
 def standing_of(what: str) -> Iterator[Callable[[Standing], object]]:
     """Images done, images per second, time left, and the mean area under the curve of every method so far."""
-    begun = said = time.monotonic()
-    on_terminal = errors.is_terminal
+    begun = time.monotonic()
+    known: list[Standing] = []
 
-    def line(now: Standing) -> str:
+    def line() -> str:
+        if not known:
+            return f"{what}: getting ready"
+        now = known[0]
         speed = (now.done - now.before) / max(1e-9, time.monotonic() - begun)
         left = f", {(now.total - now.done) / speed / 60:.0f} minutes left" if speed else ""
         areas = "  ".join(f"{name} {area:.3f}" for name, area in sorted(now.areas.items(), key=lambda item: item[1]))
         return f"{what}: {now.done}/{now.total} images, {speed:.2f}/s{left}; AUC so far: {areas or '-'}"
 
-    if on_terminal:
-        with Live(console=errors, transient=True) as live:
-            yield lambda now: live.update(Text(line(now)))
+    if errors.is_terminal:
+        with Live(get_renderable=lambda: Text(line()), console=errors, transient=True, refresh_per_second=2):
+            yield known.append
         return
+    ended = threading.Event()
 
-    def say(now: Standing) -> None:
-        nonlocal said
-        if time.monotonic() - said >= 60:
-            said = time.monotonic()
-            errors.print(line(now), highlight=False, soft_wrap=True)
+    def every_minute() -> None:
+        while not ended.wait(60):
+            errors.print(line(), highlight=False, soft_wrap=True)
 
-    yield say
+    thread = threading.Thread(target=every_minute, daemon=True)
+    thread.start()
+    try:
+        yield known.append
+    finally:
+        ended.set()
+        thread.join()
 
 
 def shortened(name: str, most: int = 26) -> str:

@@ -1,6 +1,6 @@
 """The figure of degradation curves."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy
@@ -19,35 +19,49 @@ def curves_figure(curves: Mapping[str, NDArray[numpy.float64]], title: str, scor
     """All mean curves [n, steps + 1] with bands of 95 %, labelled at their ends."""
     figure = Figure(figsize=(9.5, 5.8), layout="constrained")
     ax = figure.subplots()
-    last = next(iter(curves.values())).shape[1] - 1
-    steps = numpy.arange(last + 1)
+    look = looks(list(curves))
+    draw_curves(ax, curves, look)
     order = sorted(curves, key=lambda method: -float(curves[method][:, -1].mean()))
-    ends = []
-    for number, method in enumerate(curves):
-        mean, low, high = band(curves[method])
-        colour, dash = _COLOURS[number % len(_COLOURS)], _DASHES[number // len(_COLOURS) % len(_DASHES)]
-        width = 2.6 if method == "pgig" else 1.4
-        ax.fill_between(steps, low, high, color=colour, alpha=0.08, linewidth=0)
-        ax.plot(steps, mean, color=colour, linestyle=dash, linewidth=width, label=method)
-        ends.append((order.index(method), method, float(mean[-1]), colour))
-    bottom, top = ax.get_ylim()
-    _label_ends(ax, sorted(ends), last, bottom, top)
-    ax.set_xlim(0, last)
+    ends = [(method, float(curves[method][:, -1].mean()), look[method]["color"]) for method in order]
+    _label_ends(ax, ends, next(iter(curves.values())).shape[1] - 1, *ax.get_ylim())
     ax.set_xlabel("patches replaced")
     ax.set_ylabel(f"mean {score} of the class")
     ax.set_title(title, fontsize=11, parse_math=False)
-    ax.spines[["top", "right"]].set_visible(False)
     return figure
 
 
-def _label_ends(ax: Any, ends: list[tuple[int, str, float, str]], steps: int, bottom: float, top: float) -> None:
+def looks(methods: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Colour, dash and width of every method's line."""
+    return {
+        method: {
+            "color": _COLOURS[number % len(_COLOURS)],
+            "linestyle": _DASHES[number // len(_COLOURS) % len(_DASHES)],
+            "linewidth": 2.6 if method == "pgig" else 1.4,
+        }
+        for number, method in enumerate(methods)
+    }
+
+
+def draw_curves(ax: Any, curves: Mapping[str, NDArray[numpy.float64]], look: Mapping[str, Mapping[str, Any]]) -> None:
+    """Means and bands."""
+    last = next(iter(curves.values())).shape[1] - 1
+    steps = numpy.arange(last + 1)
+    for method, of_images in curves.items():
+        mean, low, high = band(of_images)
+        ax.fill_between(steps, low, high, color=look[method]["color"], alpha=0.08, linewidth=0)
+        ax.plot(steps, mean, label=method, **look[method])
+    ax.set_xlim(0, last)
+    ax.spines[["top", "right"]].set_visible(False)
+
+
+def _label_ends(ax: Any, ends: list[tuple[str, float, str]], steps: int, bottom: float, top: float) -> None:
     """Names beside the ends of the lines, moved apart where they would overlap."""
     gap = (top - bottom) / 24
     places: list[float] = []
-    for _, _, value, _ in ends:  # from the top down
+    for _, value, _ in ends:  # from the top down
         places.append(value if not places else min(value, places[-1] - gap))
     lift = max(0.0, bottom - places[-1]) if places else 0.0
-    for (_, method, value, colour), place in zip(ends, places, strict=True):
+    for (method, value, colour), place in zip(ends, places, strict=True):
         ax.annotate(
             short_name(method), (steps, value), (steps * 1.03, place + lift), color=colour, fontsize=9,
             va="center", annotation_clip=False, weight="bold" if method == "pgig" else "normal",

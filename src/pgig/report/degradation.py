@@ -1,6 +1,7 @@
 """The report of degradation runs: figures, tables, a Markdown and an HTML page."""
 
 from collections.abc import Mapping, Sequence
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,12 @@ from pgig.files import check_target
 from pgig.report.curves import curves_figure
 from pgig.report.page import write_figure, write_page
 from pgig.report.run import Run
+from pgig.report.side_by_side import areas_table, differences, panels, write_areas
 from pgig.report.tables import write_csv
 from pgig.report.truth import truth_sheet
 from pgig.statistics import Comparison, Interval
+
+_JOINT = "side-by-side"  # the name of the files on all runs together
 
 
 def write_report(folders: Sequence[Path], out: Path) -> Path:
@@ -25,16 +29,31 @@ def write_report(folders: Sequence[Path], out: Path) -> Path:
     runs = [Run.read(folder) for folder in folders]
     names = _distinct(runs)
     sections = [_section(run, name, out) for run, name in zip(runs, names, strict=True)]
-    write_page(out / "index.html", "degradation.html", sections=sections)
-    write_page(out / "report.md", "degradation.md", sections=sections)
+    joint = _joint(dict(zip(names, runs, strict=True)), sections, out) if len(runs) > 1 else None
+    for file, template in (("index.html", "degradation.html"), ("report.md", "degradation.md")):
+        write_page(out / file, template, sections=sections, joint=joint)
     return out / "index.html"
 
 
 def _distinct(runs: Sequence[Run]) -> list[str]:
     names: list[str] = []
     for run in runs:
-        names.append(run.name if run.name not in names else f"{run.name}-{len(names) + 1}")
+        tried = chain([run.name], (f"{run.name}-{number}" for number in count(2)))
+        names.append(next(name for name in tried if name not in names))
     return names
+
+
+def _joint(runs: Mapping[str, Run], sections: Sequence[Mapping[str, Any]], out: Path) -> dict[str, Any]:
+    areas = areas_table({section["name"]: section["measures"] for section in sections})
+    write_areas(out / f"{_JOINT}.csv", areas)
+    return {
+        "names": list(runs),
+        "differences": differences(runs),
+        "areas": areas,
+        "figure": write_figure(panels(runs), out / f"{_JOINT}.png"),
+        "figure_file": f"{_JOINT}.png",
+        "table_file": f"{_JOINT}.csv",
+    }
 
 
 def _section(run: Run, name: str, out: Path) -> dict[str, Any]:
@@ -55,6 +74,7 @@ def _section(run: Run, name: str, out: Path) -> dict[str, Any]:
         "seconds": run.seconds,
         "pairs": _shown_pairs(pairs, "pgig" if "pgig" in measures else next(iter(measures))),
         "sheet": _sheet(run, out / f"{name}-examples.png"),
+        "sheet_file": f"{name}-examples.png",
     }
 
 
@@ -112,6 +132,6 @@ def _sheet(run: Run, path: Path) -> str | None:
     methods = [name for name in loaded[0] if name != "image"]
     figure = truth_sheet(
         [arrays["image"] for arrays in loaded], None, {m: [a[m] for a in loaded] for m in methods},
-        [file.stem[:14] for file in files],
+        [file.stem.partition("-")[2][:14] for file in files],
     )  # fmt: skip
     return write_figure(figure, path)

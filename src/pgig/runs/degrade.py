@@ -1,11 +1,10 @@
 """A degradation run: a folder that grows part by part, can be stopped at any moment, and goes on."""
 
-import csv
 import multiprocessing
 import os
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -15,18 +14,23 @@ from typing import Any
 
 import numpy
 import torch
+from torch import nn
 
 from pgig import __version__
 from pgig.curves import auc
 from pgig.degradation import PatchGrid
 from pgig.errors import PgigError
 from pgig.explainers import explainers, needs_patterns
+from pgig.files import sweep
 from pgig.patterns import Patterns, model_digest
 from pgig.runs.config import Section, check_same, read_config, write_config
-from pgig.runs.job import Job, Worker, digest_of, grid_of
-from pgig.runs.parts import Part, is_finished, parts_of, read_part, write_skipped
+from pgig.runs.job import Job, Tally, Worker, digest_of, grid_of
+from pgig.runs.labels import checked_labels
+from pgig.runs.parts import Part, check_sums, is_finished, parts_of, read_part, write_skipped
 from pgig.vision.folders import ImageFolder
-from pgig.vision.models import load_model, output_for
+from pgig.vision.models import classes_of, load_model
+
+_SPAWN = multiprocessing.get_context("spawn")
 
 
 @dataclass
@@ -34,43 +38,50 @@ class Standing:
     """Where a run stands."""
 
     total: int  # images
-    done: int = 0
     before: int = 0  # of those, found finished when the run began
-    skipped: int = 0  # of those, could not be read; known at the end
+    skipped: int = 0  # of those, could not be used; known at the end
+    tally: Tally = field(default_factory=lambda: _SPAWN.Value("q", 0))  # images since then, counted by all processes
     _areas: dict[str, list[float]] = field(default_factory=dict)
 
-    def add(self, part: Part, rows: list[dict[str, Any]]) -> None:
-        self.done += len(part.images)
+    @property
+    def done(self) -> int:
+        return self.before + self.tally.value
+
+    def add(self, rows: list[dict[str, Any]]) -> None:
         for row in rows:
             self._areas.setdefault(row["method"], []).append(float(auc(row["curve"])))
 
     @property
     def areas(self) -> dict[str, float]:
         """The mean area under the curve so far, by method."""
-        return {method: float(numpy.mean(values)) for method, values in self._areas.items()}
+        return {method: float(numpy.mean(values)) for method, values in list(self._areas.items())}
 
 
-def run_degradation(job: Job, workers: int, say: Callable[[Standing], object]) -> Standing:
-    """Do what is not done yet. The result does not depend on workers, batch size or interruption (to rounding)."""
+def run_degradation(job: Job, model: nn.Module, workers: int, say: Callable[[Standing], object]) -> Standing:
+    """Do what is not done yet. The result does not depend on workers, batch size or interruption (to rounding).
+
+    job, model: as `prepared` gives them.
+    """
     if workers < 1:
         raise PgigError(f"workers must be at least 1, got {workers}")
     parts = parts_of(job.names)
     standing = Standing(len(job.names))
     finished = [part for part in parts if is_finished(job.out, part, job.save_attributions)]
     for part in finished:
-        standing.add(part, read_part(job.out, part))
-    standing.before = standing.done
+        standing.add(read_part(job.out, part))
+    standing.before = sum(len(part.images) for part in finished)
     say(standing)
     done = {part.number for part in finished}
-    for part, rows in _worked(job, [part for part in parts if part.number not in done], workers):
-        standing.add(part, rows)
-        say(standing)
+    for rows in _worked(job, model, [part for part in parts if part.number not in done], workers, standing.tally):
+        standing.add(rows)
     standing.skipped = len(write_skipped(job.out))
     return standing
 
 
-def prepared(job: Job, workers: int) -> Job:
+def prepared(job: Job, workers: int) -> tuple[Job, nn.Module]:
     """Check all that can be checked before hours of work, and write or compare the configuration."""
+    if job.save_attributions and job.attributions_from is not None:
+        raise PgigError(f"the attributions are saved in {job.attributions_from} already: leave out --save-attributions")
     grid = grid_of(job)
     table = explainers(job.methods)
     if needs_patterns(table) and job.patterns is None and job.attributions_from is None:
@@ -79,19 +90,23 @@ def prepared(job: Job, workers: int) -> Job:
     found = Patterns.load(job.patterns) if job.patterns else None
     if found is not None and not job.force:
         found.check(model)
-    output_for(model, torch.zeros(1, 3, job.preprocess.size, job.preprocess.size))
-    if job.by_label and (missing := [name for name in job.names if name not in job.labels]):
-        raise PgigError(f"no label for {missing[0]}: give labels for every image, or leave out --target label")
+    classes = classes_of(model, job.preprocess.size)
+    labels = checked_labels(job.labels, job.names, classes, job.labels_file is not None, job.by_label)
+    job = replace(job, labels=labels)
     digest = digest_of(model_digest(model))
+    if ":" in job.model and digest_of(model_digest(load_model(job.model, job.weights))) != digest:
+        raise PgigError(f"{job.model} is another model each time it is made: give it weights, or seed it")
     sections = _sections(job, workers, digest, found)
     if job.attributions_from is not None:
-        _check_reusable(job.attributions_from, sections, grid)
+        _check_reusable(job, job.attributions_from, sections, grid)
     if (job.out / "config.toml").exists():
         check_same(job.out, sections)
     elif (job.out / "parts").exists():
         raise PgigError(f"{job.out} holds parts but no config.toml: give another --out")
     write_config(job.out / "config.toml", sections)
-    return replace(job, digest=digest)
+    for folder in ("parts", "attributions", "heatmaps"):
+        sweep(job.out / folder)
+    return replace(job, digest=digest), model
 
 
 def _sections(job: Job, workers: int, digest: str, patterns: Patterns | None) -> dict[str, Section]:
@@ -149,7 +164,7 @@ def _patterns_text(patterns: Patterns) -> str:
     return " ".join(f"{name}={digest_of(bytes(patterns[name].numpy().data))}" for name in sorted(patterns))
 
 
-def _check_reusable(folder: Path, sections: dict[str, Section], grid: PatchGrid) -> None:
+def _check_reusable(job: Job, folder: Path, sections: dict[str, Section], grid: PatchGrid) -> None:
     """Saved attributions are of use for the same images, preprocessing and model."""
     before = read_config(folder / "config.toml")
     for section in ("images", "model"):
@@ -162,64 +177,46 @@ def _check_reusable(folder: Path, sections: dict[str, Section], grid: PatchGrid)
         raise PgigError(f"the attributions in {folder} are for patches of {patch} pixels, not {wanted}")
     if missing := set(sections["attributions"]["methods"]) - set(before["attributions"]["methods"]):
         raise PgigError(f"{folder} has no attributions by {', '.join(sorted(missing))}")
+    for part in parts_of(job.names):
+        check_sums(folder, part)
 
 
-def read_labels(path: Path | None, names: tuple[str, ...]) -> dict[str, int]:
-    """Labels by image: from a CSV (file, class index), or by folder, one class each in the order of their names."""
-    if path is None:
-        folders = sorted({folder for name in names if (folder := name.rpartition("/")[0])})
-        return {name: folders.index(folder) for name in names if (folder := name.rpartition("/")[0])}
-    try:
-        with path.open(newline="", encoding="utf-8") as file:
-            rows = [row for row in csv.reader(file) if row]
-        start = 0 if rows and rows[0][1].strip().lstrip("-").isdigit() else 1
-        by_name = {row[0].strip(): int(row[1]) for row in rows[start:]}
-    except (OSError, ValueError, IndexError) as error:
-        raise PgigError(f"cannot read labels from {path}: expected lines of file,class_index ({error})") from error
-    return {name: by_name[key] for name in names for key in (name, name.rpartition("/")[2]) if key in by_name}
-
-
-def image_names(folder: Path, limit: int | None) -> tuple[str, ...]:
-    return ImageFolder.open(folder).first(limit).names
-
-
-def _worked(job: Job, parts: list[Part], workers: int) -> Iterator[tuple[Part, list[dict[str, Any]]]]:
-    if workers == 1 or not parts:
-        worker = Worker(job) if parts else None
+def _worked(
+    job: Job, model: nn.Module, parts: list[Part], workers: int, tally: Tally
+) -> Iterator[list[dict[str, Any]]]:
+    """The rows of every part, as they get done."""
+    if not parts:
+        return
+    if workers == 1:
+        worker = Worker(job, model)
         for part in parts:
-            assert worker is not None
-            yield part, worker.run(part)
+            yield worker.run(part, tally)
         return
     threads = max(1, (job.threads or torch.get_num_threads()) // workers)
     shared = replace(job, threads=threads)
-    with _pool(shared, min(workers, len(parts))) as pool:
-        waiting: dict[Future[list[dict[str, Any]]], Part] = {pool.submit(_run, part): part for part in parts}
-        while waiting:
-            ended, _ = wait(waiting, return_when=FIRST_COMPLETED)
-            for future in ended:
-                try:
-                    rows = future.result()
-                except BrokenProcessPool as error:
-                    raise PgigError("a worker died, perhaps of memory; the same command goes on") from error
-                yield waiting.pop(future), rows
+    with _pool(shared, min(workers, len(parts)), tally) as pool:
+        for future in as_completed([pool.submit(_run, part) for part in parts]):
+            try:
+                yield future.result()
+            except BrokenProcessPool as error:
+                raise PgigError("a worker died, perhaps of memory; the same command goes on") from error
 
 
 @contextmanager
-def _pool(job: Job, workers: int) -> Iterator[ProcessPoolExecutor]:
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(workers, context, _begin, (job,))
+def _pool(job: Job, workers: int, tally: Tally) -> Iterator[ProcessPoolExecutor]:
+    pool = ProcessPoolExecutor(workers, _SPAWN, _begin, (job, tally))
     try:
         yield pool
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-_given: list[Job] = []
+_given: list[tuple[Job, Tally]] = []
 _made: list[Worker] = []
 
 
-def _begin(job: Job) -> None:
-    _given.append(job)
+def _begin(job: Job, tally: Tally) -> None:
+    _given.append((job, tally))
     parent = multiprocessing.parent_process()
     assert parent is not None
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
@@ -232,6 +229,7 @@ def _end_with(parent: multiprocessing.process.BaseProcess) -> None:
 
 
 def _run(part: Part) -> list[dict[str, Any]]:
+    job, tally = _given[0]
     if not _made:
-        _made.append(Worker(_given[0]))
-    return _made[0].run(part)
+        _made.append(Worker(job, load_model(job.model, job.weights)))
+    return _made[0].run(part, tally)

@@ -1,19 +1,22 @@
 """The work of a degradation run on one part: read images, explain them, replace patches, score."""
 
 import copy
+import errno
 import time
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy
 import torch
 from torch import Tensor, nn
 
-from pgig.degradation import DenseEvaluator, Evaluator, PatchGrid, Protocol, degrade, scored_by
+from pgig.degradation import DenseEvaluator, Evaluator, PatchGrid, degrade, scored_by
+from pgig.degradation import Protocol as Degradation
 from pgig.errors import PgigError
 from pgig.explainers import Explainer, explain_all, explainers
 from pgig.files import written
@@ -22,11 +25,13 @@ from pgig.patterns import Patterns, model_digest
 from pgig.randomness import draws
 from pgig.runs.parts import Part, read_sums, write_curves, write_sums
 from pgig.vision.folders import DAMAGED, ImageFolder
-from pgig.vision.models import load_model, output_for
+from pgig.vision.models import output_for
 from pgig.vision.preprocess import Preprocess
 
 HEAT_MAPS = 6  # images whose heat maps are kept
 _POOL = 64  # images that expected_gradients draws its references from
+# what is wrong with the machine or the network drive, not with the image: the run stops, and can go on
+_PASSING = errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ESTALE, errno.ETIMEDOUT, errno.ENOTCONN
 
 
 @dataclass(frozen=True)
@@ -40,7 +45,7 @@ class Job:
     labels: Mapping[str, int]
     preprocess: Preprocess
     methods: tuple[str, ...]
-    protocol: Protocol
+    protocol: Degradation
     out: Path
     patterns: Path | None = None
     force: bool = False
@@ -57,12 +62,32 @@ class Job:
     digest: str | None = None  # of the model: every process must have the same
 
 
+class Tally(Protocol):
+    """A number that several processes count up."""
+
+    value: int
+
+    def get_lock(self) -> AbstractContextManager[Any]: ...
+
+
+@dataclass
+class Explained:
+    """An image and what the methods say of it."""
+
+    name: str
+    x: Tensor  # [channels, height, width]
+    predicted: int
+    target: int
+    sums: dict[str, Tensor]  # method -> [patches]
+    seconds: dict[str, float]
+
+
 @dataclass
 class Worker:
     """A job with its model loaded."""
 
     job: Job
-    _model: nn.Module = field(init=False)
+    model: nn.Module
     _table: dict[str, Explainer] = field(init=False)
     _patterns: Mapping[str, Tensor] | None = field(init=False)
     _pool: dict[str, Tensor] = field(init=False)
@@ -73,115 +98,110 @@ class Worker:
         job = self.job
         if job.threads is not None:
             torch.set_num_threads(job.threads)
-        self._model = load_model(job.model, job.weights)
-        if job.digest is not None and digest_of(model_digest(self._model)) != job.digest:
+        if job.digest is not None and digest_of(model_digest(self.model)) != job.digest:
             raise PgigError(f"{job.model} is another model each time it is made: give it weights, or seed it")
         self._table = explainers(job.methods)
         found = Patterns.load(job.patterns) if job.patterns else None
         self._patterns = dict(found) if found is not None and job.force else found
         self._folder = ImageFolder.open(job.images)
         self._pool = self._references() if self._needs_references() else {}
-        fast = copy.deepcopy(self._model).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        fast = copy.deepcopy(self.model).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._evaluator = DenseEvaluator(scored_by(fast, job.score), job.batch_size)
 
-    def run(self, part: Part) -> list[dict[str, Any]]:
+    def run(self, part: Part, tally: Tally) -> list[dict[str, Any]]:
         """Finish a part: its rows, written by rename."""
         job = self.job
-        names, x, skipped = self._read(part.images)
-        rows: list[dict[str, Any]] = []
-        if names:
-            predicted = self._predicted(x)
-            targets = self._targets(names, predicted)
-            sums, seconds = self._sums(part, names, x, targets)
-            begun = time.perf_counter()
-            curves = degrade(self._evaluator, x, targets, sums, job.protocol, names, job.seed)
-            each = (time.perf_counter() - begun) / (len(names) * len(sums))
-            for number, name in enumerate(names):
-                rows += [
-                    {
-                        "image": name, "method": method, "predicted": int(predicted[number]),
-                        "label": job.labels.get(name, -1), "target": int(targets[number]),
-                        "intact": float(curve[number, 0]), "curve": curve[number].tolist(),
-                        "seconds": seconds[method][number] + each,
-                    }
-                    for method, curve in curves.items()
-                ]  # fmt: skip
+        done, skipped = self._explained(part, tally)
+        if job.save_attributions:
+            write_sums(job.out, part, _sums_rows(done), skipped)
+        rows = self._degraded(done) if done else []
         write_curves(job.out, part, rows, skipped)
         return rows
 
-    def _read(self, images: tuple[str, ...]) -> tuple[list[str], Tensor, dict[str, str]]:
-        names, found, skipped = [], [], {}
-        for name in images:
+    def _explained(self, part: Part, tally: Tally) -> tuple[list[Explained], dict[str, str]]:
+        """What could be read and explained, and why the rest could not. Where nothing can be explained, an error."""
+        kept = _Saved.read(self.job.attributions_from, part) if self.job.attributions_from else None
+        done: list[Explained] = []
+        skipped: dict[str, str] = {}
+        failure: PgigError | None = None
+        for name in part.images:
             try:
-                found.append(self._image(name))
-                names.append(name)
+                x = self._image(name)
             except (PgigError, *DAMAGED) as error:
-                skipped[name] = " ".join(str(error).split()).removeprefix(f"cannot read the image {name}: ")
-        return names, torch.stack(found) if found else torch.empty(0), skipped
+                if isinstance(error, OSError) and error.errno in _PASSING:
+                    raise PgigError(f"cannot read {name}: {error.strerror}; the same command goes on") from error
+                skipped[name] = _reason(error, name)
+            else:
+                try:
+                    done.append(self._explain(name, x, kept))
+                except PgigError as error:
+                    failure, skipped[name] = error, _reason(error, name)
+            with tally.get_lock():
+                tally.value += 1
+        if failure is not None and not done:
+            raise failure
+        if kept is not None:
+            kept.check(done)
+        return done, skipped
 
     def _image(self, name: str) -> Tensor:
         preprocess = self.job.preprocess
         return preprocess.normalise(preprocess.pixels(BytesIO(self._folder.read(name)), name))
 
-    def _predicted(self, x: Tensor) -> Tensor:
-        outputs = torch.cat([output_for(self._model, one[None]) for one in x])
-        if outputs.dim() != 2 or not outputs.isfinite().all():
-            raise PgigError("the model does not return one row of finite class scores per image")
-        return outputs.argmax(1)
+    def _explain(self, name: str, x: Tensor, kept: "_Saved | None") -> Explained:
+        output = output_for(self.model, x[None])
+        if not output.isfinite().all():
+            raise PgigError("the model's scores are not finite")
+        predicted = int(output[0].argmax())
+        target = self.job.labels[name] if self.job.by_label else predicted
+        if kept is not None:
+            return Explained(name, x, predicted, target, *kept.of(name, self.job.methods))
+        grid = self.job.protocol.grid(x[None])
+        found: dict[str, Tensor] = {}
+        seconds: dict[str, float] = {}
+        for group in _sharing(self._table):
+            begun = time.perf_counter()
+            found |= self._attributions(group, name, x[None], torch.tensor([target]))
+            # what is shared is shared out evenly
+            seconds |= dict.fromkeys(group, (time.perf_counter() - begun) / len(group))
+        if name in self.job.names[:HEAT_MAPS]:
+            self._keep(name, found)
+        sums = {method: grid.sums(found[method])[0] for method in self._table}
+        return Explained(name, x, predicted, target, sums, seconds)
 
-    def _targets(self, names: list[str], predicted: Tensor) -> Tensor:
-        if not self.job.by_label:
-            return predicted
-        if missing := [name for name in names if name not in self.job.labels]:
-            raise PgigError(f"no label for {missing[0]}: give labels for every image, or leave out --target label")
-        return torch.tensor([self.job.labels[name] for name in names])
-
-    def _sums(
-        self, part: Part, names: list[str], x: Tensor, targets: Tensor
-    ) -> tuple[dict[str, Tensor], dict[str, list[float]]]:
-        job = self.job
-        if job.attributions_from is not None:
-            return _reused(read_sums(job.attributions_from, part), names, job.methods, targets)
-        grid = job.protocol.grid(x)
-        sums: dict[str, list[Tensor]] = {name: [] for name in self._table}
-        seconds: dict[str, list[float]] = {name: [] for name in self._table}
-        for number, name in enumerate(names):
-            found: dict[str, Tensor] = {}
-            for group in _sharing(self._table):
-                begun = time.perf_counter()
-                found |= self._explained(group, name, x[number : number + 1], targets[number : number + 1])
-                each = (time.perf_counter() - begun) / len(group)  # what is shared is shared out evenly
-                for method in group:
-                    seconds[method].append(each)
-            for method, attribution in found.items():
-                sums[method].append(grid.sums(attribution)[0])
-            if name in job.names[:HEAT_MAPS]:
-                self._keep(name, x[number], found)
-        stacked = {method: torch.stack(sums[method]) for method in self._table}
-        if job.save_attributions:
-            rows = [
-                {
-                    "image": name, "method": method, "target": int(targets[number]),
-                    "sums": stacked[method][number].tolist(), "seconds": seconds[method][number],
-                }
-                for number, name in enumerate(names)
-                for method in stacked
-            ]  # fmt: skip
-            write_sums(job.out, part, rows)
-        return stacked, seconds
-
-    def _explained(self, group: dict[str, Explainer], name: str, x: Tensor, target: Tensor) -> dict[str, Tensor]:
+    def _attributions(self, group: dict[str, Explainer], name: str, x: Tensor, target: Tensor) -> dict[str, Tensor]:
         others = [image for other, image in self._pool.items() if other != name]
         return explain_all(
-            group, self._model, x, target, patterns=self._patterns, references=torch.stack(others) if others else None,
+            group, self.model, x, target, patterns=self._patterns, references=torch.stack(others) if others else None,
             ids=[name], seed=self.job.seed, score=self.job.score,
         )  # fmt: skip
 
-    def _keep(self, name: str, x: Tensor, found: Mapping[str, Tensor]) -> None:
+    def _degraded(self, done: list[Explained]) -> list[dict[str, Any]]:
+        job = self.job
+        begun = time.perf_counter()
+        curves = degrade(
+            self._evaluator, torch.stack([one.x for one in done]), torch.tensor([one.target for one in done]),
+            {method: torch.stack([one.sums[method] for one in done]) for method in done[0].sums},
+            job.protocol, [one.name for one in done], job.seed,
+        )  # fmt: skip
+        each = (time.perf_counter() - begun) / (len(done) * len(curves))
+        return [
+            {
+                "image": one.name, "method": method, "predicted": one.predicted,
+                "label": job.labels.get(one.name, -1), "target": one.target,
+                "intact": float(curve[number, 0]), "curve": curve[number].tolist(),
+                "seconds": one.seconds[method] + each,
+            }
+            for number, one in enumerate(done)
+            for method, curve in curves.items()
+        ]  # fmt: skip
+
+    def _keep(self, name: str, found: Mapping[str, Tensor]) -> None:
         arrays = {method: numpy.asarray(a[0].sum(0), dtype=numpy.float32) for method, a in found.items()}
         pixels = self.job.preprocess.pixels(BytesIO(self._folder.read(name)), name)
         arrays["image"] = numpy.asarray((pixels * 255).round(), dtype=numpy.uint8)
-        with written(self.job.out / "heatmaps" / f"{name.replace('/', '-')}.npz") as path, path.open("wb") as file:
+        file_name = f"{self.job.names.index(name)}-{name.replace('/', '-')}.npz"
+        with written(self.job.out / "heatmaps" / file_name) as path, path.open("wb") as file:
             numpy.savez_compressed(file, **arrays)  # type: ignore[arg-type]
 
     def _needs_references(self) -> bool:
@@ -227,15 +247,43 @@ def _sharing(table: Mapping[str, Explainer]) -> list[dict[str, Explainer]]:
     return list(groups.values())
 
 
-def _reused(
-    rows: list[dict[str, Any]], names: list[str], methods: tuple[str, ...], targets: Tensor
-) -> tuple[dict[str, Tensor], dict[str, list[float]]]:
-    found = {(row["image"], row["method"]): row for row in rows}
-    wanted = dict(zip(names, targets.tolist(), strict=True))
-    if other := [row["image"] for row in rows if wanted.get(row["image"], row["target"]) != row["target"]]:
-        raise PgigError(f"the saved attributions of {other[0]} explain another class than this run scores")
-    for method in methods:
-        if missing := [name for name in names if (name, method) not in found]:
-            raise PgigError(f"no saved attribution of {missing[0]} by {method}")
-    sums = {m: torch.tensor([found[name, m]["sums"] for name in names], dtype=torch.float64) for m in methods}
-    return sums, {m: [found[name, m]["seconds"] for name in names] for m in methods}
+def _sums_rows(done: list[Explained]) -> list[dict[str, Any]]:
+    return [
+        {
+            "image": one.name, "method": method, "target": one.target, "sums": sums.tolist(),
+            "seconds": one.seconds[method],
+        }
+        for one in done
+        for method, sums in one.sums.items()
+    ]  # fmt: skip
+
+
+def _reason(error: Exception, name: str) -> str:
+    return " ".join(str(error).split()).removeprefix(f"cannot read the image {name}: ")
+
+
+@dataclass(frozen=True)
+class _Saved:
+    """The attributions of a part that another run saved."""
+
+    rows: Mapping[tuple[str, str], Mapping[str, Any]]  # (image, method) -> row
+    skipped: Mapping[str, str]
+
+    @staticmethod
+    def read(folder: Path, part: Part) -> "_Saved":
+        rows, skipped = read_sums(folder, part)
+        return _Saved({(row["image"], row["method"]): row for row in rows}, skipped)
+
+    def of(self, name: str, methods: tuple[str, ...]) -> tuple[dict[str, Tensor], dict[str, float]]:
+        for method in methods:
+            if (name, method) not in self.rows:
+                raise PgigError(self.skipped.get(name, f"no saved attribution by {method}"))
+        sums = {m: torch.tensor(self.rows[name, m]["sums"], dtype=torch.float64) for m in methods}
+        return sums, {m: self.rows[name, m]["seconds"] for m in methods}
+
+    def check(self, done: list[Explained]) -> None:
+        """Attributions of one class say nothing of another's score."""
+        targets = {one.name: one.target for one in done}
+        for (name, _), row in self.rows.items():
+            if targets.get(name, row["target"]) != row["target"]:
+                raise PgigError(f"the saved attributions of {name} explain another class than this run scores")

@@ -5,13 +5,11 @@ from torch import Tensor, nn
 
 from pgig.chunks import CPU_BYTES
 from pgig.runs.job import Job
-from pgig.vision.models import load_model
 from pgig.vision.preprocess import example
 
 
-def needed_memory(job: Job, workers: int) -> int:
+def needed_memory(job: Job, model: nn.Module, workers: int) -> int:
     """Bytes: the model twice, patterns and w * p, a chunk of gradients, a batch of forward passes; per worker."""
-    model = load_model(job.model, job.weights)
     weights: int = sum(tensor.numel() * tensor.element_size() for tensor in model.state_dict().values())
     copies = 4 if job.patterns else 2
     image = 3 * job.preprocess.size**2 * torch.float32.itemsize

@@ -55,8 +55,8 @@ def write_curves(folder: Path, part: Part, rows: list[dict[str, Any]], skipped: 
     _write(folder / "parts" / part.name, _CURVES, rows, skipped)
 
 
-def write_sums(folder: Path, part: Part, rows: list[dict[str, Any]]) -> None:
-    _write(folder / "attributions" / part.name, _SUMS, rows, {})
+def write_sums(folder: Path, part: Part, rows: list[dict[str, Any]], skipped: dict[str, str]) -> None:
+    _write(folder / "attributions" / part.name, _SUMS, rows, skipped)
 
 
 def read_curves(folder: Path) -> list[dict[str, Any]]:
@@ -68,13 +68,18 @@ def read_part(folder: Path, part: Part) -> list[dict[str, Any]]:
     return [dict(row) for row in _read(folder / "parts" / part.name).to_pylist()]
 
 
-def read_sums(folder: Path, part: Part) -> list[dict[str, Any]]:
-    path = folder / "attributions" / part.name
-    if not path.is_file():
+def check_sums(folder: Path, part: Part) -> None:
+    if not (folder / "attributions" / part.name).is_file():
         raise PgigError(
             f"{folder} has no saved attributions for {part.name}: run it to its end with --save-attributions"
         )
-    return [dict(row) for row in _read(path).to_pylist()]
+
+
+def read_sums(folder: Path, part: Part) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """Patch sums by image and method, and the images without, with reasons."""
+    check_sums(folder, part)
+    table = _read(folder / "attributions" / part.name)
+    return [dict(row) for row in table.to_pylist()], _skipped(table.schema)
 
 
 def is_finished(folder: Path, part: Part, with_sums: bool = False) -> bool:
@@ -88,9 +93,13 @@ def write_skipped(folder: Path) -> dict[str, str]:
     """skipped.csv, from what the parts say."""
     found: dict[str, str] = {}
     for path in _finished(folder / "parts"):
-        found |= json.loads((pq.read_schema(path).metadata or {}).get(b"skipped", b"{}"))
+        found |= _skipped(pq.read_schema(path))
     write_csv(folder / "skipped.csv", ["image", "reason"], found.items())
     return found
+
+
+def _skipped(schema: pa.Schema) -> dict[str, str]:
+    return dict(json.loads((schema.metadata or {}).get(b"skipped", b"{}")))
 
 
 def _finished(folder: Path) -> Iterable[Path]:

@@ -77,7 +77,19 @@ def _sorted(names: list[str], read: Callable[[str], bytes], path: Path) -> Image
     images = sorted(n for n in names if PurePosixPath(n).suffix.lower() in endings and not _is_hidden(n))
     if not images:
         raise PgigError(f"no images in {path} or its folders")
+    for name in images:
+        if not _is_text(name):
+            shown = name.encode("utf-8", "backslashreplace").decode()
+            raise PgigError(f"the name of {shown} in {path} is not UTF-8: rename it")
     return ImageFolder(tuple(images), read)
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:  # bytes that are no text stand in a name as lone surrogates
+        return False
+    return True
 
 
 def _is_hidden(name: str) -> bool:

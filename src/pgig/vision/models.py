@@ -68,6 +68,14 @@ def output_for(model: nn.Module, x: Tensor) -> Tensor:
     return output
 
 
+def classes_of(model: nn.Module, size: int) -> int:
+    """How many classes a model tells apart."""
+    output = output_for(model, example(size))
+    if not isinstance(output, Tensor) or output.dim() != 2 or len(output) != 1:
+        raise PgigError("the model does not return one row of class scores per image")
+    return output.shape[1]
+
+
 def _from_factory(path: str) -> nn.Module:
     factory = imported(path, "a model")
     try:

@@ -2,6 +2,8 @@
 
 import math
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
@@ -78,12 +80,19 @@ def example(size: int) -> Tensor:
     return torch.rand(1, 3, size, size, generator=torch.Generator().manual_seed(0))
 
 
+@contextmanager
+def _large_is_fine() -> Iterator[None]:
+    """A bomb is an error all the same."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+        yield
+
+
 def _opened(source: str | Path | BinaryIO, name: str) -> Image.Image:
     if isinstance(source, str | Path) and not Path(source).is_file():
         raise PgigError(f"no image at {name}")
     try:
-        with warnings.catch_warnings(), Image.open(source) as image:
-            warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # large is fine, a bomb is an error
+        with _large_is_fine(), Image.open(source) as image:
             upright = ImageOps.exif_transpose(image)
             if upright.mode[0] in "IF":  # convert() would cut more than 8 bits off at 255
                 upright = Image.fromarray(_eight_bits(numpy.asarray(upright)))

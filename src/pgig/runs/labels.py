@@ -1,0 +1,46 @@
+"""The true classes of a run's images, where they are known."""
+
+import csv
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from pgig.errors import PgigError
+
+
+def read_labels(path: Path | None, names: Sequence[str]) -> dict[str, int]:
+    """Labels by image: from a CSV (file, class index), or by folder, one class each in the order of their names.
+
+    names: all images there are, also where a run takes only some: the folders of the others count.
+    """
+    if path is None:
+        folders = class_folders(names)
+        return {name: folders.index(folder) for name in names if (folder := name.rpartition("/")[0])}
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            rows = [row for row in csv.reader(file) if row]
+        start = 0 if rows and rows[0][1].strip().lstrip("-").isdigit() else 1
+        by_name = {row[0].strip(): int(row[1]) for row in rows[start:]}
+    except (OSError, ValueError, IndexError) as error:
+        raise PgigError(f"cannot read labels from {path}: expected lines of file,class_index ({error})") from error
+    return {name: by_name[key] for name in names for key in (name, name.rpartition("/")[2]) if key in by_name}
+
+
+def class_folders(names: Sequence[str]) -> list[str]:
+    return sorted({folder for name in names if (folder := name.rpartition("/")[0])})
+
+
+def checked_labels(
+    labels: Mapping[str, int], images: Sequence[str], classes: int, from_file: bool, wanted: bool
+) -> dict[str, int]:
+    """The labels of a run's images. Folders are classes only where there are as many of them as the model has."""
+    if not from_file and labels and (found := len(set(labels.values()))) != classes:
+        if wanted:
+            raise PgigError(f"{found} class folders for a model of {classes} classes: give labels with --labels FILE")
+        return {}
+    if wanted and (missing := [name for name in images if name not in labels]):
+        raise PgigError(f"no label for {missing[0]}: give labels for every image, or leave out --target label")
+    known = {name: labels[name] for name in images if name in labels}
+    for name, label in known.items():
+        if not 0 <= label < classes:
+            raise PgigError(f"the label {label} of {name} is out of range: the model has {classes} classes")
+    return known
