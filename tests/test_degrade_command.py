@@ -6,6 +6,8 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
+import zipfile
 from pathlib import Path
 
 import numpy
@@ -14,9 +16,11 @@ import pytest
 from PIL import Image
 from test_cli import FACTORY, run
 
+from pgig.errors import PgigError
 from pgig.report.run import Run
 from pgig.runs.labels import read_labels
 from pgig.runs.parts import PART, parts_of, read_curves
+from pgig.vision.folders import ImageFolder
 
 BASE = ("--model", "net:make", "--size", "32", "--resize", "32", "--patch", "8", "--steps", "6")
 OWN = "\ndef mine(model, inputs, targets):\n    return inputs * 0 + 1\n"
@@ -267,6 +271,8 @@ def test_options_come_from_a_file_and_the_command_line_wins(folder):
         (("--score", "odds"), "unknown score 'odds'"),
         (("--target", "mine"), "unknown target"),
         (("--workers", "0"), "workers must be at least 1"),
+        (("--threads", "0"), "threads must be at least 1"),
+        (("--fill", "1e39"), "must be finite, also in float32"),
         (("--batch-size", "0"), "batch size must be at least 1"),
         (("--limit", "0"), "limit must be at least 1"),
         (("--labels", "net.py", "--target", "label"), "cannot read labels"),
@@ -321,9 +327,14 @@ def test_an_image_that_cannot_be_explained_is_skipped_and_a_broken_explainer_sto
         bright.save(folder / "photos" / "class0" / f"bright{number}.png")
     (folder / "net.py").write_text(FACTORY + picky.format(1))
     call = ("degrade", *BASE, "--images", "photos", "--methods", "net:picky,gradient")
+    done = run(folder, *call, "--out", "whole")
+    assert done.returncode == 0, done.stderr  # also where all images of a part but the first are skipped
+    assert len(skipped_of(folder, "whole")) == NUMBER
+    (folder / "net.py").write_text(FACTORY + picky.format(100))
     done = run(folder, *call, "--out", "stopped")
-    assert done.returncode == 2  # the second part has no image that it likes
-    assert "picky failed: AssertionError: too dark" in done.stderr
+    assert done.returncode == 2
+    assert "class0/bright3.png: net:picky failed: AssertionError: too dark" in done.stderr
+    (folder / "net.py").write_text(FACTORY + picky.format(1))
     done = run(folder, *call, "--out", "run", "--limit", "8", "--save-attributions")
     assert done.returncode == 0, done.stderr
     skipped = skipped_of(folder, "run")
@@ -357,5 +368,144 @@ def test_names_that_are_no_text_are_refused(folder):
 def test_bad_reports(folder):
     assert "is not a run" in run(folder, "report", "photos").stderr
     (folder / "begun").mkdir()
-    (folder / "begun" / "config.toml").write_text("[images]\ncount = 1\n")
+    head = "[images]\ncount = 1\nsize = 32\n[model]\nmodel = 'x'\n[attributions]\npatch = 8\n[degradation]\n"
+    (folder / "begun" / "config.toml").write_text(head)
     assert "has not finished a part" in run(folder, "report", "begun").stderr
+
+
+def test_scores_that_are_not_finite_are_no_result(folder):
+    call = ("degrade", *BASE, "--images", "photos", "--methods", "gradient")
+    done = run(folder, *call, "--fill", "1e38", "--out", "all")
+    assert done.returncode == 2
+    assert "not finite once patches are replaced" in done.stderr
+    fragile = "\ndef make(make=make):\n    net = make()\n    def check(_, x, y):\n"
+    fragile += "        dark = x[0].flatten(1).median(1).values < -0.2\n"
+    fragile += "        return torch.where((dark & (x[0].amax((1, 2, 3)) > 2.9))[:, None], torch.nan, y)\n"
+    fragile += "    net.register_forward_hook(check)\n    return net\n"
+    (folder / "net.py").write_text(FACTORY + fragile)
+    Image.fromarray(numpy.full((40, 50, 3), 100, numpy.uint8)).save(folder / "photos" / "class0" / "dark.png")
+    rows = degraded(folder, "some", "--fill", "3", methods="gradient")
+    assert len(rows) == NUMBER
+    assert skipped_of(folder, "some") == {
+        "class0/dark.png": "the model's scores are not finite once patches are replaced"
+    }
+
+
+def test_a_model_that_fails_midway_is_one_line(folder):
+    late = "\ndef make(make=make, seen=[]):\n    net = make()\n    def count(*_):\n        seen.append(1)\n"
+    late += "        if len(seen) > 60: raise RuntimeError('no memory\\nfor this')\n"
+    (folder / "net.py").write_text(FACTORY + late + "    net.register_forward_pre_hook(count)\n    return net\n")
+    done = run(folder, "degrade", *BASE, "--images", "photos", "--methods", "gradient", "--out", "run")
+    assert done.returncode == 2
+    assert "no memory; the same command goes on" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_refused_command_does_not_stand_in_the_way(folder):
+    call = ("degrade", *BASE, "--images", "photos", "--methods", "net:broken", "--out", "run", "--limit", "4")
+    (folder / "net.py").write_text(FACTORY + "\ndef broken(*_):\n    raise ValueError('no')\n")
+    done = run(folder, *call)
+    assert done.returncode == 2
+    assert "class0/00.png" in done.stderr or "net:broken failed" in done.stderr
+    rows = degraded(folder, "run", "--limit", "5", "--seed", "3", methods="gradient")
+    assert len(rows) == 5
+
+
+def test_damaged_runs_are_one_line(folder):
+    degraded(folder, "run", "--save-attributions", methods="gradient")
+    call = ("degrade", *BASE, "--images", "photos", "--methods", "gradient")
+    parts = folder / "run" / "parts"
+    second, third = parts / "part-000001.parquet", parts / "part-000002.parquet"
+    whole = third.read_bytes()
+    third.write_bytes(second.read_bytes())
+    assert "holds other images than it should" in run(folder, *call, "--out", "run").stderr
+    third.write_bytes((folder / "run" / "attributions" / "part-000002.parquet").read_bytes())
+    for command in ((*call, "--out", "run"), ("report", "run")):
+        done = run(folder, *command)
+        assert done.returncode == 2
+        assert "has other columns than it should" in done.stderr
+    third.write_bytes(whole)
+    next((folder / "run" / "heatmaps").glob("*.npz")).write_bytes(b"")
+    assert run(folder, "report", "run").returncode == 0
+    config = (folder / "run" / "config.toml").read_text()
+    for damaged in ("", "images = 3", config.replace("count = 20", 'count = "x"'), config.replace("patch = 8", "")):
+        (folder / "run" / "config.toml").write_text(damaged)
+        done = run(folder, "report", "run")
+        assert done.returncode == 2
+        assert "is damaged" in done.stderr
+    (folder / "run" / "config.toml").write_text("")
+    for more in (("--out", "run"), ("--out", "other", "--attributions-from", "run")):
+        done = run(folder, *call, *more)
+        assert done.returncode == 2
+        assert "is damaged" in done.stderr
+
+
+def test_labels_in_a_file(tmp_path):
+    path = tmp_path / "labels.csv"
+    path.write_bytes(b"\xef\xbb\xbfa/x.png,1\nx.png,2\n")
+    assert read_labels(path, ("a/x.png", "b/x.png")) == {"a/x.png": 1, "b/x.png": 2}
+    for wrong in ("x.png,1.0\n", "x.png,1\nx.png,2\n", "x.png\n"):
+        path.write_text(wrong)
+        with pytest.raises(PgigError, match="cannot read labels"):
+            read_labels(path, ("x.png",))
+
+
+def test_odd_files_among_the_images(folder):
+    photos = folder / "photos" / "class0"
+    (photos / "gone.png").symlink_to("nowhere.png")
+    (photos / ("x" * 240 + ".png")).write_bytes((photos / "00.png").read_bytes())
+    (photos / "two\nlines.png").write_bytes(b"")
+    (photos / "00.png").rename(photos / ("0" * 200 + ".png"))
+    degraded(folder, "run", methods="gradient")
+    assert set(skipped_of(folder, "run")) == {"class0/gone.png", "class0/two\nlines.png"}
+    assert run(folder, "report", "run", "--out", "report").returncode == 0
+    assert "21 of 23 images, 2 skipped" in (folder / "report" / "report.md").read_text()
+    with zipfile.ZipFile(folder / "twice.zip", "w") as archive, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(2):
+            archive.writestr("a.png", (photos / "06.png").read_bytes())
+        archive.writestr("folder.png/", b"")
+    assert ImageFolder.open(folder / "twice.zip").names == ("a.png",)
+    data = bytearray((folder / "twice.zip").read_bytes())
+    data[data.rindex(b"PK\x01\x02")] = 0
+    (folder / "twice.zip").write_bytes(data)
+    with pytest.raises(PgigError, match="is damaged"):
+        ImageFolder.open(folder / "twice.zip")
+
+
+def test_a_run_with_attributions_of_another_is_told_by_its_own_file(folder):
+    degraded(folder, "run", "--save-attributions", methods="gradient")
+    degraded(folder, "other", "--attributions-from", "run", "--seed", "5", "--order", "random", methods="gradient")
+    done = run(
+        folder,
+        "degrade",
+        "--config",
+        "other/config.toml",
+        "--model",
+        "net:make",
+        "--images",
+        "photos",
+        "--out",
+        "other",
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+def test_a_stopped_run_says_so_at_once(folder):
+    slow = FACTORY + "\nimport time\n_make = make\ndef make():\n    net = _make()\n"
+    slow += "    net.register_forward_pre_hook(lambda *_: time.sleep(0.2))\n    return net\n"
+    (folder / "net.py").write_text(slow)
+    call = [sys.executable, "-m", "pgig", "degrade", *BASE, "--images", "photos", "--methods", "gradient,random"]
+    process = subprocess.Popen(
+        [*call, "--out", "run", "--workers", "2"], cwd=folder, stderr=subprocess.PIPE, text=True
+    )  # fmt: skip
+    deadline = time.monotonic() + 120
+    while not list(folder.glob("run/heatmaps/*.npz")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    begun = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "the same command goes on" in said
+    assert time.monotonic() - begun < 10

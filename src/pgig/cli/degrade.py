@@ -8,7 +8,7 @@ import typer
 
 from pgig.cli.app import app
 from pgig.cli.options import Channels, Mean, Model, Resize, Std, Weights, preprocess_of
-from pgig.cli.terminal import console, errors, standing_of
+from pgig.cli.terminal import console, errors, goes_on, standing_of
 from pgig.degradation import Protocol
 from pgig.degradation.protocol import Departure, Order
 from pgig.errors import PgigError
@@ -34,6 +34,8 @@ def _from_file(context: typer.Context, path: Path | None) -> Path | None:
     for name, section in sections.items():
         values = section if isinstance(section, dict) else {name: section}
         found |= {_OPTION.get(key, key.replace("-", "_")): value for key, value in values.items()}
+    # where attributions come from another run, theirs and this run's own can differ
+    found |= {own: found[run] for own, run in (("seed", "order_seed"), ("target", "scored")) if run in found}
     for name in ("mean", "std", "methods"):
         if isinstance(found.get(name), list):
             found[name] = ",".join(map(str, found[name]))
@@ -136,7 +138,7 @@ def degrade(
         errors.print(
             f"note: {border[0]} rows and {border[1]} columns at the border belong to no patch", highlight=False
         )
-    with standing_of(out.name) as say:
+    with goes_on(out), standing_of(out.name) as say:
         standing = run_degradation(job, loaded, workers, say)
     if standing.skipped:
         errors.print(f"{standing.skipped} images skipped: see {out}/skipped.csv", highlight=False, soft_wrap=True)

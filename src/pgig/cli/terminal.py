@@ -42,6 +42,18 @@ def stoppable(checkpoint: Path) -> Iterator[Callable[[], bool]]:
 
 
 @contextmanager
+def goes_on(folder: Path) -> Iterator[None]:
+    """Say, when a run is stopped, what becomes of it."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit) as stop:
+        errors.print(
+            f"stopped; what is finished is in {folder}: the same command goes on", highlight=False, soft_wrap=True
+        )
+        sys.exit(130 if isinstance(stop, KeyboardInterrupt) else stop.code)
+
+
+@contextmanager
 def progress_of(what: str, unit: str = "points") -> Iterator[Callable[[int, int], object]]:
     """A bar on a terminal; elsewhere a line a minute."""
     if not errors.is_terminal:

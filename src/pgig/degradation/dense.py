@@ -68,12 +68,16 @@ class DenseEvaluator:
 
 
 def scored_by(model: Callable[[Tensor], Tensor], score: str) -> Scored:
+    check_score(score)
+    return lambda x, targets: score_of(model(x), targets, score)
+
+
+def check_score(score: str) -> None:
     if score not in ("probability", "logit"):
         raise PgigError(f"unknown score {score!r}; choose 'probability' or 'logit'")
 
-    def scored(x: Tensor, targets: Tensor) -> Tensor:
-        output: Tensor = model(x)
-        output = output.double().softmax(1) if score == "probability" else output
-        return output.gather(1, targets[:, None])[:, 0]
 
-    return scored
+def score_of(output: Tensor, targets: Tensor, score: str) -> Tensor:  # [b, classes], [b] -> [b]
+    """One number for each row of a model's output."""
+    output = output.double().softmax(1) if score == "probability" else output
+    return output.gather(1, targets[:, None])[:, 0]

@@ -1,6 +1,5 @@
 """Fills: what replaces a patch."""
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -67,6 +66,6 @@ def find_fill(name: str) -> Fill:
         value = float(name)
     except ValueError:
         raise PgigError(f"unknown fill {name!r}; choose one of {', '.join(FILLS)}, or a number") from None
-    if not math.isfinite(value):
-        raise PgigError(f"a constant fill must be finite, got {name}")
+    if not abs(value) <= torch.finfo(torch.float32).max:
+        raise PgigError(f"a constant fill must be finite, also in float32, got {name}")
     return Constant(value)

@@ -51,6 +51,7 @@ def draw_curves(ax: Any, curves: Mapping[str, NDArray[numpy.float64]], look: Map
         ax.fill_between(steps, low, high, color=look[method]["color"], alpha=0.08, linewidth=0)
         ax.plot(steps, mean, label=method, **look[method])
     ax.set_xlim(0, last)
+    ax.xaxis.get_major_locator().set_params(integer=True)
     ax.spines[["top", "right"]].set_visible(False)
 
 

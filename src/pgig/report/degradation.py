@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from itertools import chain, count
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy
 from matplotlib.figure import Figure
@@ -113,8 +114,7 @@ def _figure(run: Run) -> Figure:
 
 
 def _border(run: Run) -> int:
-    patch = int(run.config["attributions"].get("patch", run.config["degradation"].get("patch", 9)))
-    return int(run.config["images"]["size"]) % patch
+    return int(run.config["images"]["size"]) % int(run.config["attributions"]["patch"])
 
 
 def _shown_pairs(pairs: Any, method: str) -> list[tuple[str, str, Any]]:
@@ -122,13 +122,16 @@ def _shown_pairs(pairs: Any, method: str) -> list[tuple[str, str, Any]]:
 
 
 def _sheet(run: Run, path: Path) -> str | None:
-    files = sorted((run.folder / "heatmaps").glob("[!.]*.npz"))[:4]
+    loaded, files = [], []
+    for file in sorted((run.folder / "heatmaps").glob("[!.]*.npz"))[:4]:
+        try:
+            with numpy.load(file, allow_pickle=False) as arrays:
+                loaded.append({name: arrays[name] for name in arrays.files})
+                files.append(file)
+        except (OSError, ValueError, EOFError, BadZipFile):  # examples are not worth a report
+            continue
     if not files:
         return None
-    loaded = []
-    for file in files:
-        with numpy.load(file, allow_pickle=False) as arrays:
-            loaded.append({name: arrays[name] for name in arrays.files})
     methods = [name for name in loaded[0] if name != "image"]
     figure = truth_sheet(
         [arrays["image"] for arrays in loaded], None, {m: [a[m] for a in loaded] for m in methods},

@@ -1,9 +1,11 @@
 """Pages that need no network: everything they show is inside."""
 
+import warnings
 from base64 import b64encode
 from io import BytesIO
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from matplotlib.figure import Figure
@@ -20,6 +22,7 @@ def write_page(path: Path, template: str, **content: Any) -> None:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["address"] = quote
     with written(path) as temporary:
         temporary.write_text(environment.get_template(template).render(**content), encoding="utf-8")
 
@@ -27,7 +30,9 @@ def write_page(path: Path, template: str, **content: Any) -> None:
 def write_figure(figure: Figure, path: Path) -> str:
     """Write a figure as PNG, and give it as an address that a page can hold."""
     buffer = BytesIO()
-    figure.savefig(buffer, dpi=130, format="png")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph")  # a name in letters that the font does not have
+        figure.savefig(buffer, dpi=130, format="png")
     with written(path) as temporary:
         temporary.write_bytes(buffer.getvalue())
     return "data:image/png;base64," + b64encode(buffer.getvalue()).decode()

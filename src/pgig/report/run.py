@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from pgig.curves import aopc, auc, score_at
 from pgig.errors import PgigError
 from pgig.runs.config import read_config
-from pgig.runs.parts import read_curves
+from pgig.runs.parts import read_curves, read_skipped
 from pgig.statistics import Comparison, Interval, comparisons, corrected, intervals
 
 POINTS = 10, 30, 100  # patches after which the score is reported
@@ -31,6 +32,8 @@ class Run:
     def read(folder: Path) -> "Run":
         if not (folder / "config.toml").is_file():
             raise PgigError(f"{folder} is not a run: it has no config.toml")
+        config = read_config(folder / "config.toml")
+        _check(config, folder)
         rows = read_curves(folder)
         if not rows:
             raise PgigError(f"{folder} has no curves: it has not finished a part, or none of its images could be read")
@@ -40,7 +43,7 @@ class Run:
             by_method.setdefault(row["method"], {})[row["image"]] = row
         curves = {m: numpy.array([found[image]["curve"] for image in images]) for m, found in by_method.items()}
         seconds = {m: float(numpy.mean([r["seconds"] for r in found.values()])) for m, found in by_method.items()}
-        return Run(folder.name or str(folder), folder, read_config(folder / "config.toml"), images, curves, seconds)
+        return Run(folder.resolve().name, folder, config, images, curves, seconds)
 
     @property
     def steps(self) -> int:
@@ -50,10 +53,10 @@ class Run:
     def is_complete(self) -> bool:
         return len(self.images) + len(self.skipped) >= int(self.config["images"]["count"])
 
-    @property
-    def skipped(self) -> list[str]:
-        path = self.folder / "skipped.csv"
-        return path.read_text(encoding="utf-8").splitlines()[1:] if path.is_file() else []
+    @cached_property
+    def skipped(self) -> dict[str, str]:
+        """Images that could not be used, with reasons."""
+        return read_skipped(self.folder)
 
     @property
     def lower_is_better(self) -> bool:
@@ -83,3 +86,11 @@ class Run:
         found = comparisons(numpy.stack([sign * (areas[one] - areas[two]) for one, two in pairs], 1))
         mended = corrected({f"{one}|{two}": pair for (one, two), pair in zip(pairs, found, strict=True)})
         return dict(zip(pairs, mended.values(), strict=True))
+
+
+def _check(config: Mapping[str, Mapping[str, Any]], folder: Path) -> None:
+    for section, key in (("images", "count"), ("images", "size"), ("attributions", "patch")):
+        if not isinstance(config[section].get(key), int):
+            raise PgigError(f"the configuration in {folder} is damaged: [{section}] has no number {key}")
+    if "model" not in config["model"]:
+        raise PgigError(f"the configuration in {folder} is damaged: [model] has no model")

@@ -50,6 +50,8 @@ def differences(runs: Mapping[str, Run]) -> dict[str, dict[str, Any]]:
             told = not key.endswith(_SAID_ELSEWHERE)
             if told and any(value != next(iter(values.values())) for value in values.values()):
                 found[key] = values
+    if "departure" in found:
+        found["protocol"] = found.pop("departure")  # what the command calls it
     return {"images": {name: len(run.images) for name, run in runs.items()}, **found}
 
 
@@ -57,7 +59,7 @@ def panels(runs: Mapping[str, Run]) -> Figure:
     """The curves of every run in a panel of its own, with the same look for a method in all."""
     methods = list(dict.fromkeys(method for run in runs.values() for method in run.curves))
     look = looks(methods)
-    across = min(_ACROSS, len(runs))
+    across = 2 if len(runs) == 4 else min(_ACROSS, len(runs))
     down = -(-len(runs) // across)
     figure = Figure(figsize=(4.2 * across, 3.4 * down + 0.3 * (-(-len(methods) // 4))), layout="constrained")
     axes = figure.subplots(down, across, squeeze=False, sharey=_same_score(list(runs.values())))

@@ -10,6 +10,7 @@ from pgig.errors import PgigError
 from pgig.files import written
 
 Section = Mapping[str, Any]
+SECTIONS = "images", "model", "attributions", "degradation"
 # only where and how, not what: these may differ when a run is continued
 NOT_COMPARED = "files", "execution"
 
@@ -26,9 +27,12 @@ def write_config(path: Path, sections: Mapping[str, Section]) -> None:
 
 def read_config(path: Path) -> dict[str, dict[str, Any]]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise PgigError(f"cannot read the configuration {path}: {error}") from error
+    if missing := [name for name in SECTIONS if not isinstance(found.get(name), dict)]:
+        raise PgigError(f"the configuration {path} is damaged: it has no section [{missing[0]}]")
+    return found
 
 
 def check_same(folder: Path, sections: Mapping[str, Section]) -> None:

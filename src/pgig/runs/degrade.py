@@ -19,6 +19,7 @@ from torch import nn
 from pgig import __version__
 from pgig.curves import auc
 from pgig.degradation import PatchGrid
+from pgig.degradation.dense import check_score
 from pgig.errors import PgigError
 from pgig.explainers import explainers, needs_patterns
 from pgig.files import sweep
@@ -62,8 +63,6 @@ def run_degradation(job: Job, model: nn.Module, workers: int, say: Callable[[Sta
 
     job, model: as `prepared` gives them.
     """
-    if workers < 1:
-        raise PgigError(f"workers must be at least 1, got {workers}")
     parts = parts_of(job.names)
     standing = Standing(len(job.names))
     finished = [part for part in parts if is_finished(job.out, part, job.save_attributions)]
@@ -80,6 +79,10 @@ def run_degradation(job: Job, model: nn.Module, workers: int, say: Callable[[Sta
 
 def prepared(job: Job, workers: int) -> tuple[Job, nn.Module]:
     """Check all that can be checked before hours of work, and write or compare the configuration."""
+    for what, number in (("workers", workers), ("batch size", job.batch_size), ("threads", job.threads)):
+        if number is not None and number < 1:
+            raise PgigError(f"{what} must be at least 1, got {number}")
+    check_score(job.score)
     if job.save_attributions and job.attributions_from is not None:
         raise PgigError(f"the attributions are saved in {job.attributions_from} already: leave out --save-attributions")
     grid = grid_of(job)
@@ -99,10 +102,11 @@ def prepared(job: Job, workers: int) -> tuple[Job, nn.Module]:
     sections = _sections(job, workers, digest, found)
     if job.attributions_from is not None:
         _check_reusable(job, job.attributions_from, sections, grid)
-    if (job.out / "config.toml").exists():
-        check_same(job.out, sections)
-    elif (job.out / "parts").exists():
+    begun = any((job.out / "parts").glob("part-*.parquet"))
+    if begun and not (job.out / "config.toml").exists():
         raise PgigError(f"{job.out} holds parts but no config.toml: give another --out")
+    if begun:
+        check_same(job.out, sections)
     write_config(job.out / "config.toml", sections)
     for folder in ("parts", "attributions", "heatmaps"):
         sweep(job.out / folder)
@@ -138,7 +142,7 @@ def _sections(job: Job, workers: int, digest: str, patterns: Patterns | None) ->
 def _attributions(job: Job, patterns: Patterns | None) -> Section:
     """What the order of patches depends on; for attributions of another run, what that run says."""
     if job.attributions_from is not None:
-        before = read_config(job.attributions_from / "config.toml").get("attributions", {})
+        before = read_config(job.attributions_from / "config.toml")["attributions"]
         return {**before, "methods": list(job.methods)}
     return {
         "methods": list(job.methods),
@@ -169,13 +173,12 @@ def _check_reusable(job: Job, folder: Path, sections: dict[str, Section], grid: 
     before = read_config(folder / "config.toml")
     for section in ("images", "model"):
         for key, value in sections[section].items():
-            if before.get(section, {}).get(key) != value:
-                found = before.get(section, {}).get(key)
+            if (found := before[section].get(key)) != value:
                 raise PgigError(f"the attributions in {folder} are of another run: {key} was {found!r}, now {value!r}")
-    patch, wanted = before["attributions"]["patch"], grid.patch
+    patch, wanted = before["attributions"].get("patch"), grid.patch
     if patch != wanted:
         raise PgigError(f"the attributions in {folder} are for patches of {patch} pixels, not {wanted}")
-    if missing := set(sections["attributions"]["methods"]) - set(before["attributions"]["methods"]):
+    if missing := set(sections["attributions"]["methods"]) - set(before["attributions"].get("methods", [])):
         raise PgigError(f"{folder} has no attributions by {', '.join(sorted(missing))}")
     for part in parts_of(job.names):
         check_sums(folder, part)
@@ -207,6 +210,10 @@ def _pool(job: Job, workers: int, tally: Tally) -> Iterator[ProcessPoolExecutor]
     pool = ProcessPoolExecutor(workers, _SPAWN, _begin, (job, tally))
     try:
         yield pool
+    except BaseException:  # what is in work is not waited for: a part is made anew
+        for process in multiprocessing.active_children():
+            process.terminate()
+        raise
     finally:
         pool.shutdown(cancel_futures=True)
 

@@ -29,6 +29,7 @@ from pgig.vision.models import output_for
 from pgig.vision.preprocess import Preprocess
 
 HEAT_MAPS = 6  # images whose heat maps are kept
+_NOT_FINITE = "the model's scores are not finite once patches are replaced"
 _POOL = 64  # images that expected_gradients draws its references from
 # what is wrong with the machine or the network drive, not with the image: the run stops, and can go on
 _PASSING = errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ESTALE, errno.ETIMEDOUT, errno.ENOTCONN
@@ -115,15 +116,24 @@ class Worker:
         if job.save_attributions:
             write_sums(job.out, part, _sums_rows(done), skipped)
         rows = self._degraded(done) if done else []
+        lost = {row["image"] for row in rows if not numpy.isfinite(row["curve"]).all()}
+        skipped |= dict.fromkeys(lost, _NOT_FINITE)
+        self._check_first(part, rows, lost)
+        rows = [row for row in rows if row["image"] not in lost]
         write_curves(job.out, part, rows, skipped)
         return rows
 
+    def _check_first(self, part: Part, rows: list[dict[str, Any]], lost: set[str]) -> None:
+        """Where all images of the first part fail, the others will too."""
+        if part.number == 0 and lost and all(row["image"] in lost for row in rows):
+            raise PgigError(f"{sorted(lost)[0]}: {_NOT_FINITE}")
+
     def _explained(self, part: Part, tally: Tally) -> tuple[list[Explained], dict[str, str]]:
-        """What could be read and explained, and why the rest could not. Where nothing can be explained, an error."""
+        """What could be read and explained, and why the rest could not. An error where the first part fails wholly."""
         kept = _Saved.read(self.job.attributions_from, part) if self.job.attributions_from else None
         done: list[Explained] = []
         skipped: dict[str, str] = {}
-        failure: PgigError | None = None
+        failed: str | None = None
         for name in part.images:
             try:
                 x = self._image(name)
@@ -135,11 +145,12 @@ class Worker:
                 try:
                     done.append(self._explain(name, x, kept))
                 except PgigError as error:
-                    failure, skipped[name] = error, _reason(error, name)
+                    failed = name
+                    skipped[name] = _reason(error, name)
             with tally.get_lock():
                 tally.value += 1
-        if failure is not None and not done:
-            raise failure
+        if failed is not None and not done and part.number == 0:
+            raise PgigError(f"{failed}: {skipped[failed]}")
         if kept is not None:
             kept.check(done)
         return done, skipped
@@ -179,11 +190,15 @@ class Worker:
     def _degraded(self, done: list[Explained]) -> list[dict[str, Any]]:
         job = self.job
         begun = time.perf_counter()
-        curves = degrade(
-            self._evaluator, torch.stack([one.x for one in done]), torch.tensor([one.target for one in done]),
-            {method: torch.stack([one.sums[method] for one in done]) for method in done[0].sums},
-            job.protocol, [one.name for one in done], job.seed,
-        )  # fmt: skip
+        try:
+            curves = degrade(
+                self._evaluator, torch.stack([one.x for one in done]), torch.tensor([one.target for one in done]),
+                {method: torch.stack([one.sums[method] for one in done]) for method in done[0].sums},
+                job.protocol, [one.name for one in done], job.seed,
+            )  # fmt: skip
+        except (RuntimeError, MemoryError) as error:  # also torch's way of saying that memory is short
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise PgigError(f"the model failed on replaced patches: {reason}; the same command goes on") from error
         each = (time.perf_counter() - begun) / (len(done) * len(curves))
         return [
             {
@@ -200,7 +215,7 @@ class Worker:
         arrays = {method: numpy.asarray(a[0].sum(0), dtype=numpy.float32) for method, a in found.items()}
         pixels = self.job.preprocess.pixels(BytesIO(self._folder.read(name)), name)
         arrays["image"] = numpy.asarray((pixels * 255).round(), dtype=numpy.uint8)
-        file_name = f"{self.job.names.index(name)}-{name.replace('/', '-')}.npz"
+        file_name = f"{self.job.names.index(name)}-{name.rpartition('/')[2][-40:]}.npz"  # longer may be too long
         with written(self.job.out / "heatmaps" / file_name) as path, path.open("wb") as file:
             numpy.savez_compressed(file, **arrays)  # type: ignore[arg-type]
 
@@ -226,8 +241,9 @@ class Worker:
             pool[name if same else f"{job.references}:{name}"] = job.preprocess.normalise(pixels)
             if len(pool) == _POOL:
                 break
-        if len(pool) < 2:
-            raise PgigError("expected_gradients needs other images to draw from: give --references DIR")
+        wanted = 2 if job.references is None else 1
+        if len(pool) < wanted:
+            raise PgigError("expected_gradients needs other images that can be read: give --references DIR")
         return pool
 
 
@@ -259,7 +275,8 @@ def _sums_rows(done: list[Explained]) -> list[dict[str, Any]]:
 
 
 def _reason(error: Exception, name: str) -> str:
-    return " ".join(str(error).split()).removeprefix(f"cannot read the image {name}: ")
+    prefix = " ".join(f"cannot read the image {name}:".split())
+    return " ".join(str(error).split()).removeprefix(prefix).strip()
 
 
 @dataclass(frozen=True)

@@ -16,13 +16,25 @@ def read_labels(path: Path | None, names: Sequence[str]) -> dict[str, int]:
         folders = class_folders(names)
         return {name: folders.index(folder) for name in names if (folder := name.rpartition("/")[0])}
     try:
-        with path.open(newline="", encoding="utf-8") as file:
+        with path.open(newline="", encoding="utf-8-sig") as file:  # spreadsheets begin their files with a mark
             rows = [row for row in csv.reader(file) if row]
-        start = 0 if rows and rows[0][1].strip().lstrip("-").isdigit() else 1
-        by_name = {row[0].strip(): int(row[1]) for row in rows[start:]}
+        by_name: dict[str, int] = {}
+        for row in rows[0 if rows and _is_number(rows[0][1]) else 1 :]:
+            name, label = row[0].strip(), int(row[1])
+            if by_name.setdefault(name, label) != label:
+                raise ValueError(f"{name} has the labels {by_name[name]} and {label}")
     except (OSError, ValueError, IndexError) as error:
         raise PgigError(f"cannot read labels from {path}: expected lines of file,class_index ({error})") from error
-    return {name: by_name[key] for name in names for key in (name, name.rpartition("/")[2]) if key in by_name}
+    # the whole path counts more than the bare name
+    return {name: by_name[key] for name in names for key in (name.rpartition("/")[2], name) if key in by_name}
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def class_folders(names: Sequence[str]) -> list[str]:

@@ -13,6 +13,7 @@ from pgig.errors import PgigError
 from pgig.files import written
 from pgig.report.tables import write_csv
 
+_ANEW = "delete it, and run again to make it anew"
 PART = 8  # images: parts are fixed by the image list alone
 _CURVES = pa.schema(
     [
@@ -61,11 +62,17 @@ def write_sums(folder: Path, part: Part, rows: list[dict[str, Any]], skipped: di
 
 def read_curves(folder: Path) -> list[dict[str, Any]]:
     """All rows of a run's finished parts, in the order of the image list."""
-    return [row for path in _finished(folder / "parts") for row in _read(path).to_pylist()]
+    return [row for path in _finished(folder / "parts") for row in _read(path, _CURVES).to_pylist()]
 
 
 def read_part(folder: Path, part: Part) -> list[dict[str, Any]]:
-    return [dict(row) for row in _read(folder / "parts" / part.name).to_pylist()]
+    """The rows of a finished part, which must be of its own images."""
+    path = folder / "parts" / part.name
+    table = _read(path, _CURVES)
+    rows = [dict(row) for row in table.to_pylist()]
+    if {row["image"] for row in rows} | set(_skipped(table.schema)) != set(part.images):
+        raise PgigError(f"{path} holds other images than it should: {_ANEW}")
+    return rows
 
 
 def check_sums(folder: Path, part: Part) -> None:
@@ -78,7 +85,7 @@ def check_sums(folder: Path, part: Part) -> None:
 def read_sums(folder: Path, part: Part) -> tuple[list[dict[str, Any]], dict[str, str]]:
     """Patch sums by image and method, and the images without, with reasons."""
     check_sums(folder, part)
-    table = _read(folder / "attributions" / part.name)
+    table = _read(folder / "attributions" / part.name, _SUMS)
     return [dict(row) for row in table.to_pylist()], _skipped(table.schema)
 
 
@@ -89,11 +96,17 @@ def is_finished(folder: Path, part: Part, with_sums: bool = False) -> bool:
     )
 
 
-def write_skipped(folder: Path) -> dict[str, str]:
-    """skipped.csv, from what the parts say."""
+def read_skipped(folder: Path) -> dict[str, str]:
+    """Images that could not be used, with reasons."""
     found: dict[str, str] = {}
     for path in _finished(folder / "parts"):
-        found |= _skipped(pq.read_schema(path))
+        found |= _skipped(_read(path, _CURVES).schema)
+    return found
+
+
+def write_skipped(folder: Path) -> dict[str, str]:
+    """skipped.csv, from what the parts say."""
+    found = read_skipped(folder)
     write_csv(folder / "skipped.csv", ["image", "reason"], found.items())
     return found
 
@@ -112,8 +125,11 @@ def _write(path: Path, schema: pa.Schema, rows: list[dict[str, Any]], skipped: d
         pq.write_table(table, temporary)
 
 
-def _read(path: Path) -> pa.Table:
+def _read(path: Path, schema: pa.Schema) -> pa.Table:
     try:
-        return pq.read_table(path)
+        table = pq.read_table(path)
     except (OSError, pa.ArrowException) as error:
-        raise PgigError(f"cannot read {path}: {error}; delete it, and run again to make it anew") from error
+        raise PgigError(f"cannot read {path}: {error}; {_ANEW}") from error
+    if not table.schema.equals(schema):
+        raise PgigError(f"{path} has other columns than it should: {_ANEW}")
+    return table

@@ -28,11 +28,15 @@ class ImageFolder:
     @staticmethod
     def open(path: Path) -> "ImageFolder":
         if path.is_dir():
-            names = [p.relative_to(path).as_posix() for p in [*path.glob("*"), *path.glob("*/*")] if p.is_file()]
+            found = [p for p in [*path.glob("*"), *path.glob("*/*")] if p.is_file() or _leads_nowhere(p)]
+            names = [p.relative_to(path).as_posix() for p in found]
             return _sorted(names, lambda name: (path / name).read_bytes(), path)
         if path.is_file() and zipfile.is_zipfile(path):
-            archive = zipfile.ZipFile(path)
-            return _sorted(archive.namelist(), archive.read, path)
+            try:
+                archive = zipfile.ZipFile(path)
+            except (zipfile.BadZipFile, OSError) as error:
+                raise PgigError(f"the archive {path} is damaged: {error}") from error
+            return _sorted([name for name in archive.namelist() if name[-1:] != "/"], archive.read, path)
         if path.is_file() and tarfile.is_tarfile(path):
             tar, members = _members(path)
             return _sorted(list(members), lambda name: _bytes(tar, members[name]), path)
@@ -74,7 +78,7 @@ class ImageFolder:
 
 def _sorted(names: list[str], read: Callable[[str], bytes], path: Path) -> ImageFolder:
     endings = Image.registered_extensions()
-    images = sorted(n for n in names if PurePosixPath(n).suffix.lower() in endings and not _is_hidden(n))
+    images = sorted(n for n in set(names) if PurePosixPath(n).suffix.lower() in endings and not _is_hidden(n))
     if not images:
         raise PgigError(f"no images in {path} or its folders")
     for name in images:
@@ -82,6 +86,11 @@ def _sorted(names: list[str], read: Callable[[str], bytes], path: Path) -> Image
             shown = name.encode("utf-8", "backslashreplace").decode()
             raise PgigError(f"the name of {shown} in {path} is not UTF-8: rename it")
     return ImageFolder(tuple(images), read)
+
+
+def _leads_nowhere(path: Path) -> bool:
+    """A link to a file that is gone: better skipped with a reason than not seen."""
+    return path.is_symlink() and not path.exists()
 
 
 def _is_text(name: str) -> bool:
