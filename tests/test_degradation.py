@@ -176,7 +176,7 @@ def test_the_released_codes_departures_one_by_one():
     x = torch.cat([-torch.ones(1, 1, 8, 8), torch.ones(1, 2, 8, 8)], 1) + 0.1 * torch.randn(1, 3, 8, 8)
     grid = PatchGrid(8, 8, 4)
     sums = torch.tensor([[4.0, 3.0, 2.0, 1.0]])
-    orders = {name: Protocol(4, 3, departure=name).ranking(sums, [0], 0).tolist() for name in
+    orders = {name: Protocol(4, 3, departure=name).ranking(sums, [0], 0)[..., 0].tolist() for name in
               ("paper", "released", "skip_top", "positive_channels")}  # fmt: skip
     assert orders["paper"] == orders["positive_channels"] == [[0, 1, 2]]
     assert orders["released"] == orders["skip_top"] == [[1, 2, 3]]

@@ -260,7 +260,7 @@ def test_options_come_from_a_file_and_the_command_line_wins(folder):
     ("arguments", "message"),
     [
         (("--images", "nowhere"), "no images at nowhere"),
-        (("--steps", "17"), "17 steps on images of 16 patches"),
+        (("--steps", "17"), "17 patches to replace on images of 16"),
         (("--methods", "pgig"), "pattern methods need patterns"),
         (("--methods", "lime"), "unknown method 'lime'"),
         (("--methods", ","), "no method given"),

@@ -14,7 +14,7 @@ from pgig.degradation.protocol import Departure, Order
 from pgig.errors import PgigError
 from pgig.files import check_target
 from pgig.methods import PAPER_METHODS
-from pgig.runs.degrade import prepared, run_degradation
+from pgig.runs.degrade import prepare, run_degradation
 from pgig.runs.job import Job, grid_of
 from pgig.runs.labels import read_labels
 from pgig.runs.memory import needed_memory
@@ -62,7 +62,8 @@ def degrade(
     ] = "all",
     limit: Annotated[int | None, typer.Option(help="Only the first N images.")] = None,
     patch: Annotated[int, typer.Option(help="Side of a patch, in pixels.")] = 9,
-    steps: Annotated[int, typer.Option(help="Patches to replace.")] = 100,
+    steps: Annotated[int, typer.Option(help="Scores to take, each after more patches are replaced.")] = 100,
+    patches_per_step: Annotated[int, typer.Option(help="Patches to replace between two scores.")] = 1,
     order: Annotated[str, typer.Option(help=", ".join(f"`{name}`" for name in get_args(Order)))] = "descending",
     fill: Annotated[
         str, typer.Option(help="`mean` (of the patch), `image_mean`, `blur`, `road`, or a number.")
@@ -84,10 +85,17 @@ def degrade(
     attributions_from: Annotated[
         Path | None, typer.Option(help="A run with saved attributions to take them from.")
     ] = None,
-    evaluator: Annotated[str, typer.Option(help="`auto` or `dense`.")] = "auto",
+    evaluator: Annotated[
+        str, typer.Option(help="`dense`: whole forward passes; `incremental`: only what a patch reaches; or `auto`.")
+    ] = "auto",
     seed: Annotated[int, typer.Option(help="Of all random draws.")] = 0,
     workers: Annotated[int, typer.Option(help="Processes; torch's threads are divided among them.")] = 1,
-    batch_size: Annotated[int, typer.Option(help="Images in a forward pass.")] = 4,
+    batch_size: Annotated[
+        int | None, typer.Option(help="Images, or pairs of image and method, at once; without, what memory allows.")
+    ] = None,
+    memory: Annotated[
+        float | None, typer.Option(help="GB for kept activations; without, a quarter of what is free.")
+    ] = None,
     threads: Annotated[int | None, typer.Option(help="Of torch, in all; without, its own choice.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Use patterns of other weights all the same.")] = False,
     config: Annotated[
@@ -111,8 +119,8 @@ def degrade(
 
     `pgig degrade --config runs/vgg16/config.toml --attributions-from runs/vgg16 --fill blur --out runs/vgg16-blur`
     """
-    if evaluator not in ("auto", "dense"):
-        raise PgigError(f"unknown evaluator {evaluator!r}; choose 'auto' or 'dense'")
+    if memory is not None and not 0 < memory < float("inf"):
+        raise PgigError(f"memory must be above zero, got {memory}")
     if target not in ("predicted", "label"):
         raise PgigError(f"unknown target {target!r}; choose 'predicted' or 'label'")
     if limit is not None and limit < 1:
@@ -123,23 +131,28 @@ def degrade(
     job = Job(
         model, weights, images, names, read_labels(labels, folder.names),
         preprocess_of(weights, size, resize, mean, std, channels),
-        tuple(_listed(methods)), Protocol(patch, steps, order, fill, protocol),  # type: ignore[arg-type]
-        out, patterns, force, references, score, target == "label", seed, "dense", batch_size, threads,
+        tuple(_listed(methods)), Protocol(patch, steps, patches_per_step, order, fill, protocol),  # type: ignore[arg-type]
+        out, patterns, force, references, score, target == "label", seed, evaluator,
+        batch_size, memory, threads,
         save_attributions, attributions_from, str(labels) if labels else None,
     )  # fmt: skip
-    job, loaded = prepared(job, workers)
+    ready = prepare(job, workers)
+    job = ready.job
     border = grid_of(job).border
     console.print(
         f"{len(names)} images of {images}, {len(job.methods)} methods, {steps} patches of {patch} x {patch}; "
-        f"at most about {needed_memory(job, loaded, workers) / 2**30:.1f} GB of memory",
+        f"at most about {needed_memory(job, ready.model, ready.chosen.bytes, workers) / 2**30:.1f} GB of memory",
         highlight=False, soft_wrap=True,
     )  # fmt: skip
+    console.print(f"evaluator: {ready.chosen.note}", highlight=False, soft_wrap=True)
+    if ready.chosen.doubt:
+        errors.print(f"warning: {ready.chosen.doubt}: every step is computed whole", highlight=False, soft_wrap=True)
     if any(border):
         errors.print(
             f"note: {border[0]} rows and {border[1]} columns at the border belong to no patch", highlight=False
         )
     with goes_on(out), standing_of(out.name) as say:
-        standing = run_degradation(job, loaded, workers, say)
+        standing = run_degradation(ready, say)
     if standing.skipped:
         errors.print(f"{standing.skipped} images skipped: see {out}/skipped.csv", highlight=False, soft_wrap=True)
     if not standing.areas:

@@ -19,10 +19,10 @@ class Evaluator(Protocol):
     name: str
 
     def curves(self, x: Tensor, filled: Tensor, rankings: Tensor, targets: Tensor, grid: PatchGrid) -> Tensor:
-        """Scores [n, m, L + 1] after 0..L replacements, cumulatively.
+        """Scores [n, m, L + 1] after 0..L steps, cumulatively.
 
         x: images [n, channels, height, width]; filled: what stands in each patch once it is replaced, shaped like x.
-        rankings: [n, m, L], the patches in the order in which each of m methods has them replaced.
+        rankings: [n, m, L, r], the patches in the order in which each of m methods has them replaced, r at each step.
         targets: [n], the class that is scored.
         """
         ...
@@ -41,7 +41,7 @@ class DenseEvaluator:
 
     @torch.inference_mode()
     def curves(self, x: Tensor, filled: Tensor, rankings: Tensor, targets: Tensor, grid: PatchGrid) -> Tensor:
-        n, m, steps = rankings.shape
+        n, m, steps = rankings.shape[:3]
         result = torch.empty(n * m, steps + 1, dtype=torch.float64)
         intact = torch.cat(
             [
@@ -51,14 +51,15 @@ class DenseEvaluator:
         )
         result[:, 0] = intact.repeat_interleave(m)  # all methods of an image share it
         image_of = torch.arange(n).repeat_interleave(m)
-        orders = rankings.reshape(n * m, steps).tolist()
+        orders = rankings.flatten(0, 1).tolist()
         for first in range(0, n * m, self._batch):
             images = image_of[first : first + self._batch]
             now = x[images].contiguous(memory_format=self._format)
             for step in range(steps):
                 for row, image in enumerate(images.tolist()):
-                    down, across = grid.place(orders[first + row][step])
-                    now[row, :, down, across] = filled[image, :, down, across]
+                    for patch in orders[first + row][step]:
+                        down, across = grid.place(patch)
+                        now[row, :, down, across] = filled[image, :, down, across]
                 result[first : first + len(images), step + 1] = self._score(now, targets[images])
         return result.reshape(n, m, steps + 1)
 

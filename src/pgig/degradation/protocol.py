@@ -22,6 +22,7 @@ Departure = Literal["paper", "released", "skip_top", "positive_channels"]
 class Protocol:
     patch: int = 9
     steps: int = 100
+    patches_per_step: int = 1
     order: Order = "descending"
     fill: str = "mean"
     departure: Departure = "paper"
@@ -33,15 +34,22 @@ class Protocol:
             raise PgigError(f"unknown protocol {self.departure!r}; choose one of: {', '.join(get_args(Departure))}")
         if self.order == "ascending" and self._skipped:
             raise PgigError(f"protocol {self.departure!r} skips the top patch: use it with the descending order")
-        if self.patch < 1 or self.steps < 1:
-            raise PgigError(f"patch and steps must be at least 1, got {self.patch} and {self.steps}")
+        for what, number in (("patch", self.patch), ("steps", self.steps), ("patches per step", self.patches_per_step)):
+            if number < 1:
+                raise PgigError(f"{what} must be at least 1, got {number}")
         find_fill(self.fill)
 
     def grid(self, x: Tensor) -> PatchGrid:
         grid = PatchGrid(x.shape[-2], x.shape[-1], self.patch)
-        if self.steps > len(grid) - self._skipped:
-            raise PgigError(f"{self.steps} steps on images of {len(grid)} patches: take fewer, or smaller patches")
+        if self._replaced > len(grid) - self._skipped:
+            raise PgigError(
+                f"{self._replaced} patches to replace on images of {len(grid)}: take fewer steps, or smaller patches"
+            )
         return grid
+
+    @property
+    def _replaced(self) -> int:
+        return self.steps * self.patches_per_step
 
     @property
     def _skipped(self) -> int:
@@ -53,9 +61,10 @@ class Protocol:
             fill = PositiveChannels(fill)
         return fill(x, grid)
 
-    def ranking(self, sums: Tensor, ids: Sequence[Hashable], seed: int) -> Tensor:  # [n, patches] -> [n, steps]
-        """The patches to replace, in order."""
-        return ranking(sums, self.order, ids, seed)[:, self._skipped : self._skipped + self.steps]
+    def ranking(self, sums: Tensor, ids: Sequence[Hashable], seed: int) -> Tensor:  # [n, patches] -> [n, steps, r]
+        """The patches to replace, in order, as many at each step as are replaced together."""
+        found = ranking(sums, self.order, ids, seed)[:, self._skipped : self._skipped + self._replaced]
+        return found.reshape(len(found), self.steps, self.patches_per_step)
 
 
 def ranking(sums: Tensor, order: Order, ids: Sequence[Hashable], seed: int = 0) -> Tensor:  # [n, patches] -> the same

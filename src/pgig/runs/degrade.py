@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from pgig import __version__
 from pgig.curves import auc
@@ -25,11 +25,13 @@ from pgig.explainers import explainers, needs_patterns
 from pgig.files import sweep
 from pgig.patterns import Patterns, model_digest
 from pgig.runs.config import Section, check_same, read_config, write_config
+from pgig.runs.evaluators import Chosen, Wish, choose
 from pgig.runs.job import Job, Tally, Worker, digest_of, grid_of
 from pgig.runs.labels import checked_labels
-from pgig.runs.parts import Part, check_sums, is_finished, parts_of, read_part, write_skipped
+from pgig.runs.parts import PART, Part, check_sums, is_finished, parts_of, read_part, write_skipped
 from pgig.vision.folders import ImageFolder
 from pgig.vision.models import classes_of, load_model
+from pgig.vision.preprocess import example
 
 _SPAWN = multiprocessing.get_context("spawn")
 
@@ -58,11 +60,19 @@ class Standing:
         return {method: float(numpy.mean(values)) for method, values in list(self._areas.items())}
 
 
-def run_degradation(job: Job, model: nn.Module, workers: int, say: Callable[[Standing], object]) -> Standing:
-    """Do what is not done yet. The result does not depend on workers, batch size or interruption (to rounding).
+@dataclass(frozen=True)
+class Prepared:
+    """A job that was checked, with what it needs."""
 
-    job, model: as `prepared` gives them.
-    """
+    job: Job
+    model: nn.Module
+    chosen: Chosen
+    workers: int
+
+
+def run_degradation(prepared: Prepared, say: Callable[[Standing], object]) -> Standing:
+    """Do what is not done yet. The result does not depend on workers, batch size or interruption (to rounding)."""
+    job = prepared.job
     parts = parts_of(job.names)
     standing = Standing(len(job.names))
     finished = [part for part in parts if is_finished(job.out, part, job.save_attributions)]
@@ -71,13 +81,13 @@ def run_degradation(job: Job, model: nn.Module, workers: int, say: Callable[[Sta
     standing.before = sum(len(part.images) for part in finished)
     say(standing)
     done = {part.number for part in finished}
-    for rows in _worked(job, model, [part for part in parts if part.number not in done], workers, standing.tally):
+    for rows in _worked(prepared, [part for part in parts if part.number not in done], standing.tally):
         standing.add(rows)
     standing.skipped = len(write_skipped(job.out))
     return standing
 
 
-def prepared(job: Job, workers: int) -> tuple[Job, nn.Module]:
+def prepare(job: Job, workers: int) -> Prepared:
     """Check all that can be checked before hours of work, and write or compare the configuration."""
     for what, number in (("workers", workers), ("batch size", job.batch_size), ("threads", job.threads)):
         if number is not None and number < 1:
@@ -99,6 +109,8 @@ def prepared(job: Job, workers: int) -> tuple[Job, nn.Module]:
     digest = digest_of(model_digest(model))
     if ":" in job.model and digest_of(model_digest(load_model(job.model, job.weights))) != digest:
         raise PgigError(f"{job.model} is another model each time it is made: give it weights, or seed it")
+    chosen = choose(_wish(job, workers), model, _first_image(job), job.protocol)
+    job = replace(job, digest=digest, evaluator=chosen.evaluator.name, batch_size=chosen.batch_size)
     sections = _sections(job, workers, digest, found)
     if job.attributions_from is not None:
         _check_reusable(job, job.attributions_from, sections, grid)
@@ -110,7 +122,23 @@ def prepared(job: Job, workers: int) -> tuple[Job, nn.Module]:
     write_config(job.out / "config.toml", sections)
     for folder in ("parts", "attributions", "heatmaps"):
         sweep(job.out / folder)
-    return replace(job, digest=digest), model
+    return Prepared(job, model, chosen, workers)
+
+
+def _wish(job: Job, workers: int) -> Wish:
+    """What was asked for; a run that goes on keeps its batch size, and with it the last bits of its results."""
+    batch = job.batch_size
+    if batch is None and job.memory is None and (job.out / "config.toml").exists():
+        before = read_config(job.out / "config.toml").get("execution", {})
+        batch = before.get("batch_size")
+    return Wish(job.evaluator, job.score, batch, job.memory, workers)
+
+
+def _first_image(job: Job) -> Tensor:
+    """An image of the run, to try evaluators on; noise where the first few cannot be read."""
+    folder = ImageFolder.open(job.images)
+    some = ImageFolder(job.names[:PART], folder.read)
+    return next((x[:1] for _, x in some.batches(job.preprocess, 1, 0, {})), example(job.preprocess.size))
 
 
 def _sections(job: Job, workers: int, digest: str, patterns: Patterns | None) -> dict[str, Section]:
@@ -135,7 +163,9 @@ def _sections(job: Job, workers: int, digest: str, patterns: Patterns | None) ->
             "references": str(job.references) if job.references else None, "labels": job.labels_file,
             "attributions_from": str(job.attributions_from) if job.attributions_from else None,
         },
-        "execution": {"workers": workers, "batch_size": job.batch_size, "threads": job.threads},
+        "execution": {
+            "workers": workers, "batch_size": job.batch_size, "threads": job.threads, "memory": job.memory,
+        },
     }  # fmt: skip
 
 
@@ -184,14 +214,13 @@ def _check_reusable(job: Job, folder: Path, sections: dict[str, Section], grid: 
         check_sums(folder, part)
 
 
-def _worked(
-    job: Job, model: nn.Module, parts: list[Part], workers: int, tally: Tally
-) -> Iterator[list[dict[str, Any]]]:
+def _worked(prepared: Prepared, parts: list[Part], tally: Tally) -> Iterator[list[dict[str, Any]]]:
     """The rows of every part, as they get done."""
+    job, workers = prepared.job, prepared.workers
     if not parts:
         return
     if workers == 1:
-        worker = Worker(job, model)
+        worker = Worker(job, prepared.model, prepared.chosen.evaluator)
         for part in parts:
             yield worker.run(part, tally)
         return
@@ -238,5 +267,9 @@ def _end_with(parent: multiprocessing.process.BaseProcess) -> None:
 def _run(part: Part) -> list[dict[str, Any]]:
     job, tally = _given[0]
     if not _made:
-        _made.append(Worker(job, load_model(job.model, job.weights)))
+        model = load_model(job.model, job.weights)
+        chosen = choose(_wish(job, 1), model, _first_image(job), job.protocol)
+        if chosen.evaluator.name != job.evaluator:
+            raise PgigError(f"a worker cannot use the {job.evaluator} evaluator: {chosen.note}")
+        _made.append(Worker(job, model, chosen.evaluator))
     return _made[0].run(part, tally)

@@ -1,6 +1,5 @@
 """The work of a degradation run on one part: read images, explain them, replace patches, score."""
 
-import copy
 import errno
 import time
 from collections.abc import Mapping
@@ -15,7 +14,7 @@ import numpy
 import torch
 from torch import Tensor, nn
 
-from pgig.degradation import DenseEvaluator, Evaluator, PatchGrid, degrade, scored_by
+from pgig.degradation import Evaluator, PatchGrid, degrade
 from pgig.degradation import Protocol as Degradation
 from pgig.errors import PgigError
 from pgig.explainers import Explainer, explain_all, explainers
@@ -54,8 +53,9 @@ class Job:
     score: str = "probability"
     by_label: bool = False
     seed: int = 0
-    evaluator: str = "dense"
-    batch_size: int = 16
+    evaluator: str = "auto"
+    batch_size: int | None = None
+    memory: float | None = None  # GB for kept activations
     threads: int | None = None
     save_attributions: bool = False
     attributions_from: Path | None = None
@@ -89,11 +89,11 @@ class Worker:
 
     job: Job
     model: nn.Module
+    evaluator: Evaluator
     _table: dict[str, Explainer] = field(init=False)
     _patterns: Mapping[str, Tensor] | None = field(init=False)
     _pool: dict[str, Tensor] = field(init=False)
     _folder: ImageFolder = field(init=False)
-    _evaluator: Evaluator = field(init=False)
 
     def __post_init__(self) -> None:
         job = self.job
@@ -106,8 +106,6 @@ class Worker:
         self._patterns = dict(found) if found is not None and job.force else found
         self._folder = ImageFolder.open(job.images)
         self._pool = self._references() if self._needs_references() else {}
-        fast = copy.deepcopy(self.model).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self._evaluator = DenseEvaluator(scored_by(fast, job.score), job.batch_size)
 
     def run(self, part: Part, tally: Tally) -> list[dict[str, Any]]:
         """Finish a part: its rows, written by rename."""
@@ -192,7 +190,7 @@ class Worker:
         begun = time.perf_counter()
         try:
             curves = degrade(
-                self._evaluator, torch.stack([one.x for one in done]), torch.tensor([one.target for one in done]),
+                self.evaluator, torch.stack([one.x for one in done]), torch.tensor([one.target for one in done]),
                 {method: torch.stack([one.sums[method] for one in done]) for method in done[0].sums},
                 job.protocol, [one.name for one in done], job.seed,
             )  # fmt: skip

@@ -1,0 +1,107 @@
+"""Curves by exact incremental inference: a step computes anew only what its patches can reach."""
+
+from collections.abc import Callable
+
+import numpy
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from pgig.degradation.grid import PatchGrid
+from pgig.errors import PgigError
+from pgig.incremental.operations import Windows
+from pgig.incremental.plan import Boxes, Plan
+
+_QUEUED = 128  # maps that wait until the rest of the model is computed for all
+_TOGETHER = 8  # windows computed at once: more of them would differ too much in size
+_SMALL = 2**17  # bytes: larger maps do not wait
+
+
+class IncrementalEvaluator:
+    """Batched over images and methods: `rows` pairs of them go through their steps side by side."""
+
+    name = "incremental"
+
+    def __init__(self, plan: Plan, score: Callable[[Tensor, Tensor], Tensor], rows: int = 16) -> None:
+        if rows < 1:
+            raise PgigError(f"batch size must be at least 1, got {rows}")
+        self._plan, self._score, self._rows = plan, score, rows
+
+    @torch.inference_mode()
+    def curves(self, x: Tensor, filled: Tensor, rankings: Tensor, targets: Tensor, grid: PatchGrid) -> Tensor:
+        n, m, steps = rankings.shape[:3]
+        orders = rankings.reshape(n * m, steps, -1).numpy()
+        result = torch.empty(n * m, steps + 1, dtype=torch.float64)
+        patches = _patches(filled, grid)
+        for first in range(0, n * m, self._rows):
+            images = numpy.arange(first, min(first + self._rows, n * m)) // m
+            self._plan.allocate(min(self._rows, n * m), x.device)
+            shown, copies = numpy.unique(images, return_counts=True)
+            self._plan.begin(x[torch.from_numpy(shown)], copies.tolist())
+            waiting = _Waiting(
+                self._plan, self._score, targets[torch.from_numpy(images)], result[first : first + len(images)]
+            )
+            waiting.add(0)
+            for step in range(steps):
+                self._replace(patches, images, orders[first : first + len(images), step], grid)
+                waiting.add(step + 1)
+            waiting.finish()
+        return result.reshape(n, m, steps + 1)
+
+    def _replace(
+        self, patches: Tensor, images: NDArray[numpy.int64], chosen: NDArray[numpy.int64], grid: PatchGrid
+    ) -> None:
+        """Replace some patches in every row, and carry the change on."""
+        rows = numpy.repeat(numpy.arange(len(images)), chosen.shape[1])
+        flat = chosen.reshape(-1)
+        top, left = flat // grid.columns * grid.patch, flat % grid.columns * grid.patch
+        values = patches[torch.from_numpy(images[rows]), torch.from_numpy(flat)]
+        self._plan.replace(rows, Windows((top, left), (grid.patch, grid.patch)), values)
+        boxes = numpy.stack([numpy.stack([top, top + grid.patch], 1), numpy.stack([left, left + grid.patch], 1)], 1)
+        if chosen.shape[1] > 1:
+            rows, boxes = self._joined(boxes.reshape(*chosen.shape, 2, 2))
+        for some in self._plan.alike(boxes, _TOGETHER):
+            self._plan.update(rows[some], boxes[some])
+
+    def _joined(self, boxes: Boxes) -> tuple[NDArray[numpy.int64], Boxes]:  # [rows, r, 2, 2]
+        """For each row all its boxes, or one that holds them, whichever is less work."""
+        bounds = numpy.stack([boxes[..., 0].min(1), boxes[..., 1].max(1)], -1)
+        together = self._plan.estimated_work(bounds)
+        apart = self._plan.estimated_work(boxes.reshape(-1, 2, 2)).reshape(boxes.shape[:2]).sum(1)
+        found = [bounds[row : row + 1] if together[row] <= apart[row] else boxes[row] for row in range(len(boxes))]
+        return numpy.repeat(numpy.arange(len(boxes)), [len(some) for some in found]), numpy.concatenate(found)
+
+
+class _Waiting:
+    """Maps that wait for the rest of the model, so that its large layers see many at once."""
+
+    def __init__(self, plan: Plan, score: Callable[[Tensor, Tensor], Tensor], targets: Tensor, result: Tensor) -> None:
+        self._plan, self._score, self._targets, self._result = plan, score, targets, result
+        self._rows = slice(0, len(targets))
+        size = sum(map_[0].numel() * map_.element_size() for map_ in plan.maps(slice(0, 1)))
+        self._most = max(1, _QUEUED // len(targets)) if size <= _SMALL else 1
+        self._maps: list[list[Tensor]] = []
+        self._steps: list[int] = []
+
+    def add(self, step: int) -> None:
+        maps = self._plan.maps(self._rows)
+        self._maps.append([map_.clone() for map_ in maps] if self._most > 1 else maps)
+        self._steps.append(step)
+        if len(self._steps) == self._most:
+            self.finish()
+
+    def finish(self) -> None:
+        if not self._steps:
+            return
+        together = [torch.cat(maps) if len(maps) > 1 else maps[0] for maps in zip(*self._maps, strict=True)]
+        scores = self._score(self._plan.rest(*together), self._targets.repeat(len(self._steps)))
+        self._result[:, self._steps] = scores.double().cpu().reshape(len(self._steps), -1).T
+        self._maps, self._steps = [], []
+
+
+def _patches(filled: Tensor, grid: PatchGrid) -> Tensor:  # -> [n, patches, channels, patch, patch]
+    n, channels = filled.shape[:2]
+    side = grid.patch
+    inner = filled[:, :, : grid.rows * side, : grid.columns * side]
+    inner = inner.reshape(n, channels, grid.rows, side, grid.columns, side).permute(0, 2, 4, 1, 3, 5)
+    return inner.reshape(n, len(grid), channels, side, side)

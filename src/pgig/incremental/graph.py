@@ -1,0 +1,72 @@
+"""A model as a graph of torch's own operators, whatever way it is written; by torch.export."""
+
+import operator
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, fx, nn
+from torch.export import Dim, export
+
+from pgig.errors import PgigError
+
+
+class TracingError(PgigError):
+    """Why a model cannot be seen as a graph."""
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Operators in order, without side effects; batches may have any size."""
+
+    nodes: tuple[fx.Node, ...]  # without those of constants
+    constants: Mapping[fx.Node, Tensor]  # parameters and buffers
+    input: fx.Node
+    output: fx.Node  # what the model returns
+
+
+def graph_of(model: nn.Module, example: Tensor) -> Graph:
+    """example: one image, [1, channels, height, width]."""
+    pair = example.expand(2, *example.shape[1:])
+    try:
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            shapes = ({0: Dim("batch", min=1, max=2**20)},)
+            exported = export(model, (pair,), dynamic_shapes=shapes, strict=False).run_decompositions({})
+    except Exception as error:  # what a model's own code or the tracer may raise has no common type
+        reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+        raise TracingError(f"it cannot be traced ({reason[:160]})") from error
+    signature = exported.graph_signature
+    if signature.buffers_to_mutate or signature.user_inputs_to_mutate:
+        raise TracingError("it changes its own state or its input")
+    names = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
+    held = {**exported.state_dict, **exported.constants}
+    lifted = signature.inputs_to_lifted_tensor_constants
+    constants, nodes, inputs = {}, [], []
+    for node in exported.graph.nodes:
+        key = names.get(node.name, lifted.get(node.name))
+        if key is not None:
+            constants[node] = held[key].detach()
+        elif node.op == "placeholder":
+            inputs.append(node)
+        elif node.op == "call_function":
+            nodes.append(node)
+    (returned,) = next(node for node in exported.graph.nodes if node.op == "output").args[0][:1]
+    if len(inputs) != 1 or len(signature.user_outputs) != 1 or not isinstance(returned, fx.Node):
+        raise TracingError("it does not take one tensor and return one")
+    return Graph(tuple(nodes), constants, inputs[0], returned)
+
+
+def arguments_of(node: fx.Node) -> dict[str, Any]:
+    """The arguments of an operator by their names, defaults included."""
+    if node.target is operator.getitem:
+        return {"self": node.args[0], "index": node.args[1]}
+    schema = node.target._schema  # type: ignore[union-attr]
+    found = dict(zip((argument.name for argument in schema.arguments), node.args, strict=False))
+    found |= node.kwargs
+    return {
+        argument.name: found.get(argument.name, argument.default_value if argument.has_default_value() else None)
+        for argument in schema.arguments
+    }

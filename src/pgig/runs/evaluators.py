@@ -1,0 +1,150 @@
+"""Which evaluator a run uses: the incremental one where it can be had, agrees with the dense one and pays."""
+
+import copy
+import os
+from dataclasses import dataclass
+
+import numpy
+import torch
+from torch import Tensor, nn
+
+from pgig.degradation import DenseEvaluator, Evaluator, PatchGrid, Protocol, scored_by
+from pgig.degradation.dense import score_of
+from pgig.errors import PgigError
+from pgig.incremental import IncrementalEvaluator, Plan, TracingError, plan_of
+from pgig.randomness import draws
+
+EVALUATORS = "auto", "dense", "incremental"
+DENSE_BATCH = 4  # forward passes at once: more are no faster on a CPU
+MOST_ROWS = 88  # pairs of image and method at once: a part of eight images by the paper's methods
+_WORTH = 1.2  # less than so many times fewer multiply-adds are eaten up by moving windows about
+_TOLERANCE = 1e-5
+_CHECKED_STEPS = 5
+_SHARE = 0.25  # of the free memory, for kept activations
+
+
+@dataclass(frozen=True)
+class Chosen:
+    evaluator: Evaluator
+    note: str  # what was chosen, and why
+    batch_size: int
+    bytes: int  # that it will take, about
+    doubt: str | None = None  # what speaks against trusting the incremental one
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What is asked of an evaluator."""
+
+    name: str = "auto"
+    score: str = "probability"
+    batch_size: int | None = None
+    memory: float | None = None  # GB, for all workers
+    workers: int = 1
+
+    def __post_init__(self) -> None:
+        if self.name not in EVALUATORS:
+            raise PgigError(f"unknown evaluator {self.name!r}; choose one of: {', '.join(EVALUATORS)}")
+        if self.memory is not None and not 0 < self.memory < float("inf"):
+            raise PgigError(f"memory must be above zero, got {self.memory}")
+
+
+def choose(wish: Wish, model: nn.Module, x: Tensor, protocol: Protocol) -> Chosen:
+    """x: one image, [1, channels, height, width], on which evaluators are compared over a few steps."""
+    dense = _dense(wish, model, x)
+    if wish.name == "dense":
+        return dense
+    try:
+        plan = plan_of(model, x)
+    except TracingError as error:
+        if wish.name == "incremental":
+            raise PgigError(f"the incremental evaluator cannot take this model: {error}") from error
+        return _but(dense, str(error))
+    grid = protocol.grid(x)
+    gain = arithmetic_gain(plan, grid)
+    if wish.name == "auto" and gain < _WORTH:
+        return _but(dense, f"incremental inference would save little here ({gain:.1f} times fewer multiply-adds)")
+    rows = wish.batch_size or affordable_rows(plan, _bytes(wish.memory), wish.workers)
+    evaluator = IncrementalEvaluator(plan, lambda output, targets: score_of(output, targets, wish.score), rows)
+    if doubt := _doubt(evaluator, dense.evaluator, model, x, protocol, grid):
+        return _but(dense, doubt, doubt)
+    size = plan.bytes_per_row
+    note = (
+        f"incremental: {gain:.1f} times fewer multiply-adds, {size / 2**20:.0f} MB for an image and method, "
+        f"{rows} of them at once"
+    )
+    return Chosen(evaluator, "; ".join([note, *plan.reasons]), rows, rows * size)
+
+
+def arithmetic_gain(plan: Plan, grid: PatchGrid) -> float:
+    """Multiply-adds of whole forward passes over those of windows, on average over patches."""
+    places = [grid.place(index) for index in range(len(grid))]
+    boxes = numpy.array([[[down.start, down.stop], [across.start, across.stop]] for down, across in places])
+    each = float(plan.estimated_work(boxes).mean())
+    return (plan.dense_work + plan.rest_work) / max(1.0, each + plan.rest_work)
+
+
+def affordable_rows(plan: Plan, memory: int, workers: int) -> int:
+    return max(1, min(MOST_ROWS, memory // workers // plan.bytes_per_row))
+
+
+def free_memory() -> int:
+    """Bytes; a guess where the system does not say."""
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError, AttributeError):
+        return 8 * 2**30
+
+
+def _dense(wish: Wish, model: nn.Module, x: Tensor) -> Chosen:
+    batch = wish.batch_size or DENSE_BATCH
+    fast = copy.deepcopy(model).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    evaluator = DenseEvaluator(scored_by(fast, wish.score), batch)
+    return Chosen(evaluator, f"dense: whole forward passes, {batch} at once", batch, 3 * batch * _largest(model, x))
+
+
+def _but(dense: Chosen, reason: str, doubt: str | None = None) -> Chosen:
+    return Chosen(dense.evaluator, f"{dense.note} ({reason})", dense.batch_size, dense.bytes, doubt)
+
+
+def _bytes(memory: float | None) -> int:
+    return int(_SHARE * free_memory() if memory is None else memory * 2**30)
+
+
+def _doubt(
+    incremental: Evaluator, dense: Evaluator, model: nn.Module, x: Tensor, protocol: Protocol, grid: PatchGrid
+) -> str | None:
+    """Why not to trust it: what comes out over a few steps in a random order is not what the dense one says."""
+    order = torch.randperm(len(grid), generator=draws(0, 0, "evaluators")(0))
+    steps = min(_CHECKED_STEPS, protocol.steps)
+    rankings = order[: steps * protocol.patches_per_step].reshape(1, 1, steps, protocol.patches_per_step)
+    with torch.no_grad():
+        targets = model(x).argmax(1)
+    filled = protocol.filled(x, grid)
+    wanted = dense.curves(x, filled, rankings, targets, grid)
+    try:
+        found = incremental.curves(x, filled, rankings, targets, grid)
+    except Exception as error:  # an operator can meet what it was not made for in any way
+        return f"the incremental evaluator failed ({type(error).__name__}: {str(error).splitlines()[:1]})"
+    difference = float(((found - wanted).abs() / wanted.abs().clamp(min=1)).max())
+    if difference <= _TOLERANCE or not wanted.isfinite().all():  # of what is not finite the run itself will speak
+        return None
+    return f"the incremental evaluator differs from the dense one by {difference:.1g} on the first image"
+
+
+def _largest(model: nn.Module, x: Tensor) -> int:
+    """The largest output of a module for one image, in bytes."""
+    found = [0]
+
+    def note(_: nn.Module, __: object, output: object) -> None:
+        if isinstance(output, Tensor):
+            found.append(output.numel() * output.element_size())
+
+    hooks = [module.register_forward_hook(note) for module in model.modules()]
+    try:
+        with torch.no_grad():
+            model(x)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return max(found)
