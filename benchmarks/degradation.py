@@ -1,22 +1,30 @@
 """What degradation costs, against plain forward passes and Quantus: `python benchmarks/degradation.py`.
 
-Quantus imports torchvision, whose compiled operators may be missing beside a CPU build of torch: they are declared.
+Contenders are compared by the seconds they take for one image by one method. The incremental evaluator is given as many
+of those at once as a run gives it, and builds its caches anew each time. Quantus imports torchvision, whose compiled
+operators may be missing beside a CPU build of torch: they are declared.
 """
 
 import argparse
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy
 import torch
 from measuring import machine, ratio, take_turns, write
-from torch import Tensor
+from torch import Tensor, nn
 
-from pgig.degradation import DenseEvaluator, Protocol, degrade, scored_by
+from pgig.degradation import DenseEvaluator, PatchGrid, scored_by
+from pgig.degradation.dense import score_of
+from pgig.incremental import IncrementalEvaluator, plan_of
 from pgig.vision.models import MODELS
 
+WANTED = {"vgg16": ">= 8", "squeezenet1_0": ">= 4", "resnet50": ">= 2"}
+PATCH = 8  # Quantus wants patches that divide the image
 
-def plain_forwards(model: torch.nn.Module, x: Tensor, passes: int, batch: int) -> None:
+
+def plain_forwards(model: nn.Module, x: Tensor, passes: int, batch: int) -> None:
     """As many forward passes as there are replaced images, and nothing else."""
     some = x[:1].expand(batch, -1, -1, -1).contiguous(memory_format=torch.channels_last)
     with torch.inference_mode():
@@ -24,76 +32,99 @@ def plain_forwards(model: torch.nn.Module, x: Tensor, passes: int, batch: int) -
             model(some[: min(batch, passes - first)])
 
 
-def best_batch(model: torch.nn.Module, x: Tensor) -> int:
+def best_batch(model: nn.Module, x: Tensor) -> int:
     seconds = {}
-    for batch in (1, 2, 4, 8, 16, 32):
+    for batch in (1, 2, 4, 8, 16):
         plain_forwards(model, x, batch, batch)
         begin = time.perf_counter()
-        plain_forwards(model, x, 32, batch)
+        plain_forwards(model, x, 16, batch)
         seconds[batch] = time.perf_counter() - begin
-    print("seconds for 32 forward passes by batch size:", {b: round(s, 2) for b, s in seconds.items()})
+    print("seconds for 16 forward passes by batch size:", {b: round(s, 2) for b, s in seconds.items()})
     return min(seconds, key=lambda batch: seconds[batch])
 
 
-def quantus_region_perturbation(patch: int, steps: int) -> object:
+def quantus_region_perturbation(steps: int) -> tuple[object, Callable[..., object]]:
     library = torch.library.Library("torchvision", "DEF")
     for name in ("nms", "qnms"):
         library.define(name + "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
     import quantus
 
     return library, quantus.RegionPerturbation(
-        patch_size=patch, regions_evaluation=steps, order="morf", perturb_baseline="mean", normalise=False,
+        patch_size=PATCH, regions_evaluation=steps, order="morf", perturb_baseline="mean", normalise=False,
         disable_warnings=True, display_progressbar=False,
     )  # fmt: skip
 
 
-def main(out: Path, rounds: int, steps: int, images: int, network: str, quantus: bool) -> None:
+def measure(network: str, rounds: int, steps: int, images: int, methods: int, some: int, quantus: bool) -> dict:
     torch.manual_seed(0)
     model = MODELS[network](network, 1000).eval().to(memory_format=torch.channels_last)
+    grid = PatchGrid(224, 224, PATCH)
     x = torch.randn(images, 3, 224, 224)
     targets = torch.zeros(images, dtype=torch.long)
-    protocol = Protocol(patch=8, steps=steps)  # Quantus wants patches that divide the image
-    attributions = torch.randn(images, 1, 224, 224)
-    sums = {"method": protocol.grid(x).sums(attributions)}
+    attributions = torch.randn(images, methods, 224, 224)
+    sums = torch.stack([grid.sums(attributions[:, number, None]) for number in range(methods)], 1)
+    rankings = sums.argsort(2, descending=True)[:, :, :steps, None]
+    filled = grid.means(x)
     batch = best_batch(model, x)
-    evaluator = DenseEvaluator(scored_by(model, "probability"), batch)
-    contenders = {
-        "forwards": lambda: plain_forwards(model, x, images * (steps + 1), batch),
-        "dense": lambda: degrade(evaluator, x, targets, sums, protocol, range(images)),
+    plan = plan_of(model, x[:1])
+    dense = DenseEvaluator(scored_by(model, "probability"), batch)
+    incremental = IncrementalEvaluator(plan, lambda output, of: score_of(output, of, "probability"), images * methods)
+    pairs = {"incremental": images * methods, "dense": some, "forwards": some, "Quantus": some}
+    contenders: dict[str, Callable[[], object]] = {
+        "incremental": lambda: incremental.curves(x, filled, rankings, targets, grid),
+        "dense": lambda: dense.curves(x[:some], filled[:some], rankings[:some, :1], targets[:some], grid),
+        "forwards": lambda: plain_forwards(model, x, some * (steps + 1), batch),
     }
     if quantus:
-        _library, metric = quantus_region_perturbation(8, steps)
-        arrays = x.numpy(), targets.numpy(), attributions.numpy()
+        library, metric = quantus_region_perturbation(steps)
+        arrays = x[:some].numpy(), targets[:some].numpy(), attributions[:some, :1].numpy()
 
-        def run_quantus() -> None:
+        def run_quantus() -> object:
             with torch.inference_mode():
-                metric(
+                return metric(
                     model=model, x_batch=arrays[0], y_batch=arrays[1], a_batch=arrays[2], softmax=True, batch_size=batch
                 )
 
         contenders["Quantus"] = run_quantus
-    seconds = take_turns(contenders, rounds)
-    rows = {"dense / forwards": (ratio(seconds, "dense", "forwards"), "<= 1.1")}
+    seconds = {name: [s / pairs[name] for s in found] for name, found in take_turns(contenders, rounds).items()}
+    plan.work = 0
+    contenders["incremental"]()
+    whole = pairs["incremental"] * (steps + 1)
+    arithmetic = (plan.dense_work + plan.rest_work) * whole / (plan.work + plan.rest_work * whole)
+    rows = {
+        "dense / incremental": (ratio(seconds, "dense", "incremental"), WANTED.get(network, "")),
+        "dense / forwards": (ratio(seconds, "dense", "forwards"), "<= 1.1"),
+    }
     if quantus:
+        wanted = ">= 9" if network == "vgg16" else ""
+        rows["Quantus / incremental"] = (ratio(seconds, "Quantus", "incremental"), wanted)
         rows["Quantus / dense"] = (ratio(seconds, "Quantus", "dense"), "> 1")
-    print(f"\n{network}, {images} images, {steps} steps, batch {batch}")
+        del library
+    print(f"\n{network}: {steps} steps, dense batch {batch}, multiply-adds dense / incremental {arithmetic:.2f}")
     print("\n| ratio | best rounds | median of rounds | wanted |\n| --- | --- | --- | --- |")
-    for name, (measured, wanted) in rows.items():
-        print(f"| {name} | {measured['best']:.3f} | {measured['median']:.3f} | {wanted} |")
-    write(
-        out / f"degradation-{network}.json",
-        {"machine": machine(), "network": network, "images": images, "steps": steps, "batch": batch,
-         "seconds": seconds, "ratios": {name: measured for name, (measured, _) in rows.items()},
-         "numpy": numpy.__version__},
-    )  # fmt: skip
+    for name, (measured, wish) in rows.items():
+        print(f"| {name} | {measured['best']:.2f} | {measured['median']:.2f} | {wish} |", flush=True)
+    return {
+        "steps": steps, "pairs at once": pairs["incremental"], "batch": batch, "arithmetic": arithmetic,
+        "MB per pair": plan.bytes_per_row / 2**20, "seconds per pair": seconds,
+        "ratios": {name: measured for name, (measured, _) in rows.items()},
+    }  # fmt: skip
+
+
+def main(out: Path, networks: str, **options: int) -> None:
+    for network in networks.split(","):
+        found = measure(network, **options)
+        write(out / f"degradation-{network}.json", {"machine": machine(), "numpy": numpy.__version__, **found})
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--networks", default="squeezenet1_0,resnet50,vgg16")
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--images", type=int, default=4)
-    parser.add_argument("--network", default="squeezenet1_0")
+    parser.add_argument("--methods", type=int, default=11)
+    parser.add_argument("--some", type=int, default=4, help="images by one method for the slow contenders")
     parser.add_argument("--quantus", action="store_true", help="also measure Quantus, which must be installed")
     main(**vars(parser.parse_args()))

@@ -13,7 +13,7 @@ from pgig.incremental.operations import Windows
 from pgig.incremental.plan import Boxes, Plan
 
 _QUEUED = 128  # maps that wait until the rest of the model is computed for all
-_TOGETHER = 8  # windows computed at once: more of them would differ too much in size
+_TOGETHER = 11  # windows computed at once: more of them would differ too much in size
 _SMALL = 2**17  # bytes: larger maps do not wait
 
 
