@@ -47,6 +47,13 @@ def test_imports_follow_the_design(source):
         assert not any(name.startswith("pgig.cli") for name in imports(SOURCES[source]))
     if not inside.startswith(("pgig/cli/", "pgig/report/", "pgig/demo", "pgig/runs/")):
         assert not any(name.startswith("pgig.report") for name in imports(SOURCES[source]))
+    forbidden = {
+        "pgig/degradation/": ("pgig.methods", "pgig.incremental", "pgig.attribution"),
+        "pgig/incremental/": ("pgig.methods", "pgig.attribution", "pgig.engine", "pgig.runs", "pgig.patterns"),
+    }
+    for place, names in forbidden.items():
+        if inside.startswith(place):
+            assert not any(name.startswith(names) for name in imports(SOURCES[source]))
     if not inside.startswith(("pgig/vision/", "pgig/cli", "pgig/__", "pgig/runs/")):
         assert not any(name.startswith("pgig.vision") for name in imports(SOURCES[source]))
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from pgig.heatmaps import heatmap
     from pgig.methods import METHODS, Method
     from pgig.moments import Moments
+    from pgig.occlusions import occlusion
     from pgig.patterns import Patterns
     from pgig.preflight import check
     from pgig.quality import signal_quality
@@ -32,6 +33,7 @@ __all__ = [
     "estimate_moments",
     "estimate_patterns",
     "heatmap",
+    "occlusion",
     "show",
     "signal_quality",
 ]
@@ -51,6 +53,7 @@ _HOMES = {
     "estimate_moments": "estimation",
     "estimate_patterns": "estimation",
     "heatmap": "heatmaps",
+    "occlusion": "occlusions",
     "show": "figures",
     "signal_quality": "quality",
 }

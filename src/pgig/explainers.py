@@ -11,6 +11,8 @@ from pgig.attribution import attribute_all
 from pgig.errors import PgigError
 from pgig.imports import imported
 from pgig.methods import PAPER_METHODS, Method, find_method
+from pgig.occlusions import Occlusion
+from pgig.variants import Variant, baseline_for, find_variant
 
 
 class CaptumStyle(Protocol):
@@ -21,14 +23,15 @@ class CaptumStyle(Protocol):
 
 # model, inputs, targets -> attributions shaped like the inputs
 OwnExplainer = Callable[[nn.Module, Tensor, Tensor], Tensor]
-Explainer = str | Method | CaptumStyle | type[CaptumStyle] | OwnExplainer
+Explainer = str | Method | Variant | Occlusion | CaptumStyle | type[CaptumStyle] | OwnExplainer
 
 
 def explainers(methods: str | Sequence[str] | Mapping[str, Explainer]) -> dict[str, Explainer]:
     """Named explainers: "all" (the paper's ten and random), "a,b", a list of names, or a mapping of names to any.
 
     A name with a colon, `module:name`, is an explainer of the caller's own: a function of (model, inputs, targets), or
-    a class like Captum's, which is made with the model and has `attribute(inputs, target=...)`.
+    a class like Captum's, which is made with the model and has `attribute(inputs, target=...)`. A name with a plus is a
+    variant: `pgig+start=one`, `integrated_gradients+steps=50+baseline=black`, `pgig+absolute`.
     """
     if isinstance(methods, Mapping):
         table = dict(methods)
@@ -43,26 +46,64 @@ def explainers(methods: str | Sequence[str] | Mapping[str, Explainer]) -> dict[s
     return {name: _found(explainer) for name, explainer in table.items()}
 
 
+# by name, beside the methods of the table
+OTHERS: Mapping[str, Occlusion] = {"occlusion": Occlusion()}
+
+
 def _found(explainer: Explainer) -> Explainer:
+    if isinstance(explainer, str) and explainer in OTHERS:
+        return OTHERS[explainer]
+    if isinstance(explainer, str) and ":" not in explainer:
+        return find_variant(explainer) if "+" in explainer else find_method(explainer)
     if isinstance(explainer, str):
-        explainer = imported(explainer, "an explainer") if ":" in explainer else find_method(explainer)
-    if not (isinstance(explainer, Method) or callable(explainer) or hasattr(explainer, "attribute")):
+        explainer = imported(explainer, "an explainer")
+    if not (isinstance(explainer, Method | Variant) or callable(explainer) or hasattr(explainer, "attribute")):
         raise PgigError(f"an explainer is a method, a function or has attribute(), got {type(explainer).__name__}")
     return explainer
 
 
+def method_of(explainer: Explainer) -> Method | None:
+    """The method of the table behind it, if there is one."""
+    if isinstance(explainer, Variant):
+        return explainer.method
+    return explainer if isinstance(explainer, Method) else None
+
+
 def needs_patterns(table: Mapping[str, Explainer]) -> bool:
-    return any(isinstance(method, Method) and method.rule.needs_patterns for method in table.values())
+    return any(method is not None and method.rule.needs_patterns for method in map(method_of, table.values()))
+
+
+def needs_references(table: Mapping[str, Explainer]) -> bool:
+    return any(method is not None and method.points.needs_references for method in map(method_of, table.values()))
 
 
 def explain_all(
-    table: Mapping[str, Explainer], model: nn.Module, x: Tensor, target: Tensor, **options: Any
+    table: Mapping[str, Explainer],
+    model: nn.Module,
+    x: Tensor,
+    target: Tensor,
+    *,
+    black: Tensor | None = None,
+    **options: Any,
 ) -> dict[str, Tensor]:
-    """Attributions of a batch by every explainer of a table. Options go to the project's own methods."""
+    """Attributions of a batch by every explainer of a table. Options go to the project's own methods.
+
+    black: what a black pixel is to the model, [channels, 1, 1], for variants with that baseline.
+    """
+    found: dict[str, Tensor] = {}
     own = {name: method for name, method in table.items() if isinstance(method, Method)}
-    found = cast(dict[str, Tensor], attribute_all(own, model, x, target, **options) if own else {})
+    if own:
+        found |= cast(dict[str, Tensor], attribute_all(own, model, x, target, **options))
+    variants = {name: variant for name, variant in table.items() if isinstance(variant, Variant)}
+    for baseline in dict.fromkeys(variant.baseline for variant in variants.values()):
+        methods = {name: variant.method for name, variant in variants.items() if variant.baseline == baseline}
+        given = {**options, "baseline": baseline_for(baseline, x, black)}
+        for name, attribution in attribute_all(methods, model, x, target, **given).items():
+            found[name] = variants[name].finished(cast(Tensor, attribution))
     for name, explainer in table.items():
-        if not isinstance(explainer, Method):
+        if isinstance(explainer, Occlusion):
+            found[name] = explainer(model, x, target, options.get("score", "probability"))
+        elif name not in found:
             found[name] = _asked(name, explainer, model, x, target)
     return {name: found[name] for name in table}
 

@@ -115,6 +115,8 @@ def find_method(method: str | Method) -> Method:
         return method
     if not isinstance(method, str):
         raise PgigError(f"a method is a name or a pgig.Method, got {type(method).__name__}")
+    if method == "occlusion":
+        raise PgigError("occlusion takes no gradients: call pgig.occlusion, or name it in a command")
     if method not in METHODS:
         raise PgigError(f"unknown method {method!r}; known: {', '.join(METHODS)}")
     return METHODS[method]

@@ -1,6 +1,6 @@
 """The command line: parses, calls, prints."""
 
-from pgig.cli import degrade, explain, patterns, synthetic
+from pgig.cli import degrade, explain, patterns, randomize, synthetic
 from pgig.cli.app import run
 
-__all__ = ["degrade", "explain", "patterns", "run", "synthetic"]
+__all__ = ["degrade", "explain", "patterns", "randomize", "run", "synthetic"]

@@ -11,7 +11,9 @@ from rich.table import Table
 from pgig.cli.app import app
 from pgig.cli.options import Channels, Mean, Model, Resize, Size, Std, Weights, patterns_of, preprocess_of
 from pgig.cli.terminal import console, errors, progress_of
-from pgig.methods import METHODS, PAPER_METHODS
+from pgig.explainers import OTHERS
+from pgig.methods import METHODS, PAPER_METHODS, Method
+from pgig.occlusions import Occlusion
 from pgig.patterns import Patterns
 from pgig.vision import Preprocess, load_model
 from pgig.vision.explain import (
@@ -35,7 +37,8 @@ def methods() -> None:
     table.add_column("method", no_wrap=True)
     table.add_column("what it is")
     table.add_column("options")
-    for name, method in METHODS.items():
+    known: dict[str, Method | Occlusion] = {**METHODS, **OTHERS}
+    for name, method in known.items():
         options = ", ".join(f"{key}={value}" for key, value in method.options.items())
         table.add_row(name, method.about, options, style=None if name in PAPER_METHODS else "dim")
     console.print(table)
@@ -83,7 +86,7 @@ def explain(
     chosen, left_out = chosen_methods(methods, patterns is not None, drawn_from is not None or len(pictures) > 1)
     given = {"steps": steps, "samples": samples}
     options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    options |= {"score": score, "seed": seed, "batch_size": batch_size}
+    options |= {"score": score, "seed": seed, "batch_size": batch_size, "black": preprocess.black}
     options["patterns"] = patterns_of(patterns, force) if patterns else None
     if options["patterns"] is not None:
         _warn_of_other_preprocessing(options["patterns"], preprocess)

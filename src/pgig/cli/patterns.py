@@ -8,10 +8,12 @@ import typer
 from pgig.cli.app import app
 from pgig.cli.options import Channels, Mean, Model, Resize, Size, Std, Weights, preprocess_of, regime_of
 from pgig.cli.terminal import console, progress_of, stoppable
+from pgig.degradation import Protocol
 from pgig.errors import PgigError
 from pgig.files import check_target
 from pgig.preflight import check as preflight
 from pgig.quality import signal_quality
+from pgig.runs.evaluators import Wish, choose
 from pgig.vision import load_model
 from pgig.vision.estimate import estimate_from_folder
 from pgig.vision.folders import ImageFolder
@@ -101,6 +103,8 @@ def check(
 ) -> None:
     """Look at a model before you rely on it: how every operation is treated, and a self-test of the rules.
 
+    Also which evaluator a degradation run would use on it, and why.
+
     Exit code 0 if pattern methods can be trusted on it, 2 if not.
 
     Examples:
@@ -110,8 +114,11 @@ def check(
     """
     network = load_model(model, None if ":" in model and weights == "random" else weights)
     check_image(network, size)
-    report = preflight(network, torch_example(size))
+    image = torch_example(size)
+    report = preflight(network, image)
     print(report)  # noqa: T201 (a wide table: no wrapping)
+    chosen = choose(Wish(), network, image, Protocol(patch=min(9, size), steps=1))
+    print(f"degradation: {chosen.note}")  # noqa: T201
     if not report.ok:
         raise typer.Exit(2)
 

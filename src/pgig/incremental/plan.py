@@ -110,9 +110,18 @@ class Plan:
         for cache in self.steps[0].caches.values():
             cache.write(rows, windows, values)
 
-    def update(self, rows: Places, boxes: Boxes) -> None:
-        """Compute anew all that boxes of changed pixels reach. A row may have several."""
-        self._carry(rows, self._windows(boxes))
+    def update(self, rows: Places, boxes: Boxes) -> list[Windows]:
+        """Compute anew all that boxes of changed pixels reach, and say where that was. A row may have several."""
+        found = self._windows(boxes)
+        self._carry(rows, found)
+        return found
+
+    def restore(self, rows: Places, windows: list[Windows], source: int) -> None:
+        """Let windows be again as they are in another row."""
+        sources = numpy.full_like(rows, source)
+        for step, found in zip(self.steps, windows, strict=True):
+            for cache in step.caches.values():
+                cache.write(rows, found, cache.read(sources, found, self._scratches[0]))
 
     def _carry(self, rows: Places, found: list[Windows]) -> None:
         """Compute windows anew, step by step."""

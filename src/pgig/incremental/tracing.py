@@ -163,7 +163,7 @@ class _Planner:
                     attributes[other.name] = self._constants[other]
                     made[other] = graph.get_attr(other.name)
             made[node] = graph.node_copy(node, lambda other: made[other])
-            if node.target is aten.view.default:  # maps have their channels last
+            if node.target in (aten.view.default, aten._unsafe_view.default):  # maps have their channels last
                 made[node].target = aten.reshape.default
         graph.output(made[self._graph.output])
         holder = nn.Module()

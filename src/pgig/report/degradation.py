@@ -89,7 +89,7 @@ def _write_tables(
     means = {method: curves.mean(0) for method, curves in run.curves.items()}
     write_csv(
         out / f"{prefix}-curves.csv", ["patches", *means],
-        ([step, *(means[m][step] for m in means)] for step in range(run.steps + 1)),
+        ([step * run.patches_per_step, *(means[m][step] for m in means)] for step in range(run.steps + 1)),
     )  # fmt: skip
     columns = list(next(iter(measures.values())))
     head = [f"{column}{end}" for column in columns for end in ("", " low", " high")]
@@ -110,7 +110,7 @@ def _write_tables(
 
 def _figure(run: Run) -> Figure:
     title = f"{run.name}: {len(run.images)} images, {run.config['model']['model']}"
-    return curves_figure(run.curves, title, run.config["degradation"].get("score", "score"))
+    return curves_figure(run.curves, title, run.config["degradation"].get("score", "score"), run.patches_per_step)
 
 
 def _border(run: Run) -> int:

@@ -50,6 +50,10 @@ class Run:
         return int(next(iter(self.curves.values())).shape[1]) - 1
 
     @property
+    def patches_per_step(self) -> int:
+        return int(self.config["degradation"].get("patches_per_step", 1))
+
+    @property
     def is_complete(self) -> bool:
         return len(self.images) + len(self.skipped) >= int(self.config["images"]["count"])
 
@@ -64,15 +68,16 @@ class Run:
 
     def measures(self) -> dict[str, dict[str, Interval]]:
         """AUC, AOPC and scores after some patches, with intervals, the best method first."""
-        points = [k for k in POINTS if k <= self.steps]
+        each = self.patches_per_step
+        points = [k for k in POINTS if k % each == 0 and k // each <= self.steps]
         columns = ["AUC", "AOPC", *(f"after {k}" for k in points)]
         values = [
             part
             for curves in self.curves.values()
-            for part in (auc(curves), aopc(curves), *(score_at(curves, k) for k in points))
+            for part in (auc(curves), aopc(curves), *(score_at(curves, k // each) for k in points))
         ]
-        each = iter(intervals(numpy.stack(values, 1)))
-        found = {method: {column: next(each) for column in columns} for method in self.curves}
+        found_intervals = iter(intervals(numpy.stack(values, 1)))
+        found = {method: {column: next(found_intervals) for column in columns} for method in self.curves}
         return dict(sorted(found.items(), key=lambda item: item[1]["AUC"].mean, reverse=not self.lower_is_better))
 
     def comparisons(self) -> dict[tuple[str, str], Comparison]:

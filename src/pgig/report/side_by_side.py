@@ -66,7 +66,7 @@ def panels(runs: Mapping[str, Run]) -> Figure:
     for ax in axes.flat[len(runs) :]:
         ax.set_visible(False)
     for ax, (name, run) in zip(axes.flat, runs.items(), strict=False):
-        draw_curves(ax, run.curves, look)
+        draw_curves(ax, run.curves, look, run.patches_per_step)
         ax.set_title(f"{short_name(name)}: {len(run.images)} images", fontsize=10, parse_math=False)
         ax.set_xlabel("patches replaced")
     for ax in axes[:, 0]:

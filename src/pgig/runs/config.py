@@ -2,7 +2,7 @@
 
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,19 +25,19 @@ def write_config(path: Path, sections: Mapping[str, Section]) -> None:
         temporary.write_text("\n".join(lines), encoding="utf-8")
 
 
-def read_config(path: Path) -> dict[str, dict[str, Any]]:
+def read_config(path: Path, needed: Sequence[str] = SECTIONS) -> dict[str, dict[str, Any]]:
     try:
         found = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise PgigError(f"cannot read the configuration {path}: {error}") from error
-    if missing := [name for name in SECTIONS if not isinstance(found.get(name), dict)]:
+    if missing := [name for name in needed if not isinstance(found.get(name), dict)]:
         raise PgigError(f"the configuration {path} is damaged: it has no section [{missing[0]}]")
     return found
 
 
 def check_same(folder: Path, sections: Mapping[str, Section]) -> None:
     """Refuse to go on with a run that was begun with another configuration."""
-    before = read_config(folder / "config.toml")
+    before = read_config(folder / "config.toml", [name for name in sections if name not in NOT_COMPARED])
     differences = []
     for name in dict.fromkeys([*before, *sections]):
         if name in NOT_COMPARED:

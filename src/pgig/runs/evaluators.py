@@ -125,7 +125,8 @@ def _doubt(
     try:
         found = incremental.curves(x, filled, rankings, targets, grid)
     except Exception as error:  # an operator can meet what it was not made for in any way
-        return f"the incremental evaluator failed ({type(error).__name__}: {str(error).splitlines()[:1]})"
+        reason = str(error).splitlines()[0] if str(error) else "no reason given"
+        return f"the incremental evaluator failed ({type(error).__name__}: {reason})"
     difference = float(((found - wanted).abs() / wanted.abs().clamp(min=1)).max())
     if difference <= _TOLERANCE or not wanted.isfinite().all():  # of what is not finite the run itself will speak
         return None

@@ -17,9 +17,8 @@ from torch import Tensor, nn
 from pgig.degradation import Evaluator, PatchGrid, degrade
 from pgig.degradation import Protocol as Degradation
 from pgig.errors import PgigError
-from pgig.explainers import Explainer, explain_all, explainers
+from pgig.explainers import Explainer, explain_all, explainers, method_of, needs_references
 from pgig.files import written
-from pgig.methods import Method
 from pgig.patterns import Patterns, model_digest
 from pgig.randomness import draws
 from pgig.runs.parts import Part, read_sums, write_curves, write_sums
@@ -182,7 +181,7 @@ class Worker:
         others = [image for other, image in self._pool.items() if other != name]
         return explain_all(
             group, self.model, x, target, patterns=self._patterns, references=torch.stack(others) if others else None,
-            ids=[name], seed=self.job.seed, score=self.job.score,
+            ids=[name], seed=self.job.seed, score=self.job.score, black=self.job.preprocess.black,
         )  # fmt: skip
 
     def _degraded(self, done: list[Explained]) -> list[dict[str, Any]]:
@@ -218,9 +217,7 @@ class Worker:
             numpy.savez_compressed(file, **arrays)  # type: ignore[arg-type]
 
     def _needs_references(self) -> bool:
-        return self.job.attributions_from is None and any(
-            isinstance(method, Method) and method.points.needs_references for method in self._table.values()
-        )
+        return self.job.attributions_from is None and needs_references(self._table)
 
     def _references(self) -> dict[str, Tensor]:
         """Some images of the reference folder, or of the run, drawn by the seed."""
@@ -257,7 +254,8 @@ def _sharing(table: Mapping[str, Explainer]) -> list[dict[str, Explainer]]:
     """Methods that look at the same points, together."""
     groups: dict[Any, dict[str, Explainer]] = {}
     for name, method in table.items():
-        groups.setdefault(method.points if isinstance(method, Method) else name, {})[name] = method
+        known = method_of(method)
+        groups.setdefault(name if known is None else known.points, {})[name] = method
     return list(groups.values())
 
 

@@ -10,12 +10,12 @@ from PIL import Image
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from pgig.attribution import attribute_all
 from pgig.errors import PgigError
+from pgig.explainers import explain_all, explainers, needs_patterns, needs_references
 from pgig.figures import show
 from pgig.files import written
 from pgig.heatmaps import heatmap
-from pgig.methods import METHODS, PAPER_METHODS, find_method
+from pgig.methods import METHODS, PAPER_METHODS
 from pgig.tracing import trace
 from pgig.vision.folders import ImageFolder
 from pgig.vision.models import output_for
@@ -63,11 +63,10 @@ def chosen_methods(names: str, has_patterns: bool, has_references: bool) -> tupl
     """The methods that `names` stands for ("a,b", or "all"), and a line for each that "all" had to leave out."""
     if names != "all":
         listed = [name.strip() for name in names.split(",") if name.strip()]
-        for name in listed:
-            method = find_method(name)
-            if method.rule.needs_patterns and not has_patterns:
+        for name, method in explainers(listed).items() if listed else ():
+            if needs_patterns({name: method}) and not has_patterns:
                 raise PgigError(f"{name} needs patterns: give --patterns FILE (pgig patterns makes one)")
-            if method.points.needs_references and not has_references:
+            if needs_references({name: method}) and not has_references:
                 raise PgigError(f"{name} needs references: give --references DIR, or several images")
         if not listed:
             raise PgigError("no method given: see pgig methods")
@@ -112,8 +111,11 @@ def explain_picture(
     Random draws go by the picture's name, so that they do not depend on what else is explained.
     """
     options["references"] = torch.cat(list(references)) if references else None
-    attributions = attribute_all(methods, model, picture.x, target, ids=[picture.name], progress=progress, **options)
-    single = {name: a[0] for name, a in attributions.items() if isinstance(a, Tensor)}
+    wanted = predictions(model, picture, 1)[0][0] if target is None else target
+    attributions = explain_all(
+        explainers(methods), model, picture.x, torch.tensor([wanted]), ids=[picture.name], progress=progress, **options
+    )
+    single = {name: a[0] for name, a in attributions.items()}
     folder = out / picture.name
     for name, attribution in single.items():
         with written(folder / f"{name}.png") as path:

@@ -59,6 +59,11 @@ class Preprocess:
             image = image.resize((self.size, self.size), Image.Resampling.BILINEAR, box=box)
         return torch.from_numpy(numpy.array(image)).permute(2, 0, 1).float() / 255
 
+    @property
+    def black(self) -> Tensor:
+        """What a black pixel is to the model, [3, 1, 1]."""
+        return self.normalise(torch.zeros(3, 1, 1))
+
     def normalise(self, pixels: Tensor) -> Tensor:
         """What the model takes, from `pixels`."""
         ordered = pixels if self.channels == "RGB" else pixels.flip(-3)

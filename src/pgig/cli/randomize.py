@@ -1,0 +1,74 @@
+"""pgig randomize"""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pgig.cli.app import app
+from pgig.cli.options import Channels, Mean, Model, Resize, Size, Std, Weights, preprocess_of
+from pgig.cli.terminal import console, goes_on, progress_of
+from pgig.errors import PgigError
+from pgig.files import check_target
+from pgig.patterns import Patterns
+from pgig.runs.randomize import Randomization, run_randomization
+from pgig.vision import load_model
+from pgig.vision.folders import ImageFolder
+
+
+@app.command()
+def randomize(
+    model: Model,
+    images: Annotated[Path, typer.Option(help="Folder of images to explain; or a zip or tar file.")],
+    out: Annotated[Path, typer.Option(help="Folder of the run; given again, it goes on.")],
+    weights: Weights = None,
+    patterns: Annotated[Path | None, typer.Option(help="Patterns of this model (safetensors).")] = None,
+    estimate_from: Annotated[
+        Path | None,
+        typer.Option(help="Images to estimate patterns from anew at every stage; without, only frozen ones."),
+    ] = None,
+    methods: Annotated[
+        str, typer.Option(help="Names, comma between; `module:name` for your own.")
+    ] = "gradient,integrated_gradients,guided_backprop,pattern_attribution,pgig,random",
+    limit: Annotated[int, typer.Option(help="Only the first N images.")] = 20,
+    estimate_limit: Annotated[int, typer.Option(help="Only the first N images of the estimation.")] = 50,
+    modes: Annotated[str, typer.Option(help="`cascading`, `independent`, comma between.")] = "cascading,independent",
+    layers: Annotated[int | None, typer.Option(help="Only N layers, evenly spread; without, every layer.")] = None,
+    score: Annotated[str, typer.Option(help="`probability` or `logit`.")] = "probability",
+    seed: Annotated[int, typer.Option(help="Of all random draws.")] = 0,
+    size: Size = 224,
+    resize: Resize = 256,
+    mean: Mean = None,
+    std: Std = None,
+    channels: Channels = None,
+) -> None:
+    """Measure how attributions change when layers of the model are randomised, from the top.
+
+    Rank correlation and SSIM between the attributions of the model and of the randomised one, for the class that the
+    model itself predicts. Pattern methods are asked with their patterns frozen and with patterns estimated anew. The
+    run is a folder with a table, a figure and a page; stopped, the same command goes on.
+
+    Examples:
+    `pgig randomize --model vgg16 --weights default --patterns vgg16.safetensors --images val --estimate-from train
+    --layers 6 --out sanity`
+
+    `pgig randomize --model mynet:make --images photos --methods gradient,integrated_gradients --out sanity`
+    """
+    if limit < 1 or estimate_limit < 1:
+        raise PgigError("limits must be at least 1")
+    check_target(out / "config.toml")
+    listed: Any = tuple(mode.strip() for mode in modes.split(",") if mode.strip())
+    job = Randomization(
+        ImageFolder.open(images).first(limit), preprocess_of(weights, size, resize, mean, std, channels),
+        tuple(name.strip() for name in methods.split(",") if name.strip()), out,
+        Patterns.load(patterns) if patterns else None,
+        ImageFolder.open(estimate_from).first(estimate_limit) if estimate_from else None,
+        listed, layers, score, seed,
+    )  # fmt: skip
+    network = load_model(model, weights)
+    with goes_on(out), progress_of(f"{out.name}: randomised layers", "images") as progress:
+        run_randomization(job, model, network, progress)
+    from pgig.report.randomization import write_randomization  # matplotlib is slow to load
+
+    page = write_randomization(out)
+    console.print(f"done: {page}, with {out}/table.csv and {out}/randomization.png", highlight=False, soft_wrap=True)

@@ -1,0 +1,149 @@
+"""Weight randomisation (Adebayo et al. 2018): do attributions change when layers forget what they learnt?"""
+
+import copy
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+from pgig.errors import PgigError
+from pgig.explainers import Explainer, explain_all, method_of, needs_patterns
+from pgig.patterns import Patterns
+from pgig.randomness import draws
+from pgig.similarity import spearman, ssim
+from pgig.tracing import trace
+
+Mode = Literal["cascading", "independent"]
+# what becomes of the patterns of a model whose weights change: a question each
+PatternsOf = Literal["frozen", "anew", ""]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A model with some layers randomised."""
+
+    mode: Mode
+    number: int  # from the top, beginning with 1
+    layer: str  # the one that was reached
+    layers: tuple[str, ...]  # those that are randomised
+
+    @property
+    def name(self) -> str:
+        return f"{self.mode}-{self.number:03d}"
+
+
+@dataclass(frozen=True)
+class Row:
+    """How alike an image's attributions by the model and by the randomised model are."""
+
+    image: str
+    method: str
+    patterns: PatternsOf
+    spearman: float  # of attributions, summed over channels
+    spearman_absolute: float  # of their magnitudes
+    ssim: float
+
+
+def layers_from_the_top(model: nn.Module, x: Tensor) -> list[str]:
+    """The layers with weights in the order of their calls, the last first."""
+    found = list(trace(model, x).layers)
+    if not found:
+        raise PgigError("the model has no convolution or linear layer to randomise")
+    return found[::-1]
+
+
+def stages_of(layers: Sequence[str], modes: Sequence[Mode], most: int | None = None) -> list[Stage]:
+    """Every layer, or `most` of them evenly spread, the first and the last among them."""
+    if unknown := set(modes) - set(get_args(Mode)):
+        raise PgigError(f"unknown mode {sorted(unknown)[0]!r}; choose one of: {', '.join(get_args(Mode))}")
+    if most is not None and most < 1:
+        raise PgigError(f"at least one layer must be randomised, got {most}")
+    count = len(layers) if most is None else min(most, len(layers))
+    places = [round(n * (len(layers) - 1) / max(1, count - 1)) for n in range(count)]
+    return [
+        Stage(mode, place + 1, layers[place], tuple(layers[: place + 1] if mode == "cascading" else [layers[place]]))
+        for mode in modes
+        for place in places
+    ]
+
+
+def randomised(model: nn.Module, layers: Sequence[str], seed: int = 0) -> nn.Module:
+    """A copy whose named layers have new weights and biases: normal, with the standard deviation of the old."""
+    copied = copy.deepcopy(model)
+    for name in layers:
+        for parameter in _parameters(copied, name):
+            spread = float(parameter.detach().std()) if parameter.numel() > 1 else float(parameter.detach().abs())
+            generator = draws(seed, f"{name} {tuple(parameter.shape)}", "randomised weights")(0)
+            noise = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+            with torch.no_grad():
+                parameter.copy_(spread * noise)
+    return copied
+
+
+def compare_randomised(
+    table: Mapping[str, Explainer],
+    model: nn.Module,
+    images: Mapping[str, Tensor],  # name -> [1, channels, height, width]
+    targets: Mapping[str, int],
+    stage: Stage,
+    originals: Mapping[str, Mapping[str, Tensor]],  # image -> method -> map
+    patterns: Patterns | None,
+    estimate: Callable[[nn.Module], Mapping[str, Tensor]] | None,
+    seed: int = 0,
+    score: str = "probability",
+) -> Iterator[Row]:
+    """Rows for every image and method, of the class that is explained for the model itself.
+
+    Pattern methods are asked twice: with the patterns frozen, and with patterns estimated anew for the randomised
+    weights, where `estimate` says how.
+    """
+    other = randomised(model, stage.layers, seed)
+    with_patterns = {name: e for name, e in table.items() if needs_patterns({name: e})}
+    without = {name: e for name, e in table.items() if name not in with_patterns}
+    groups: list[tuple[PatternsOf, Mapping[str, Explainer], Mapping[str, Tensor] | None]] = [("", without, None)]
+    if with_patterns and patterns is not None:
+        groups.append(("frozen", with_patterns, dict(patterns)))
+    if with_patterns and estimate is not None:
+        groups.append(("anew", with_patterns, estimate(other)))
+    for name, x in images.items():
+        for kind, methods, given in groups:
+            found = maps_of(methods, other, name, x, targets[name], given, images, seed, score)
+            for method, now in found.items():
+                before = originals[name][method]
+                yield Row(
+                    name, method, kind, spearman(before, now), spearman(before.abs(), now.abs()), ssim(before, now)
+                )
+
+
+def maps_of(
+    table: Mapping[str, Explainer],
+    model: nn.Module,
+    name: str,
+    x: Tensor,
+    target: int,
+    patterns: Mapping[str, Tensor] | None,
+    images: Mapping[str, Tensor],
+    seed: int = 0,
+    score: str = "probability",
+) -> dict[str, Tensor]:
+    """Attributions summed over channels, [height, width]. References are the other images."""
+    if not table:
+        return {}
+    others = [image for other, image in images.items() if other != name]
+    uses_references = any(m is not None and m.points.needs_references for m in map(method_of, table.values()))
+    found = explain_all(
+        table, model, x, torch.tensor([target]), patterns=patterns, ids=[name], seed=seed, score=score,
+        references=torch.cat(others) if others and uses_references else None,
+    )  # fmt: skip
+    return {method: attribution[0].sum(0) for method, attribution in found.items()}
+
+
+def _parameters(model: nn.Module, layer: str) -> list[nn.Parameter]:
+    """The weight of a layer by its name, and its bias."""
+    known = dict(model.named_parameters(remove_duplicate=False))
+    found = [known[name] for name in (f"{layer}.weight", layer, f"{layer}.bias") if name in known]
+    if not found:
+        raise PgigError(f"the layer {layer} has no parameter of its own to randomise")
+    return found

@@ -1,0 +1,126 @@
+"""A randomisation run: a folder that grows stage by stage, can be stopped at any moment, and goes on."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, astuple, dataclass, fields
+from pathlib import Path
+
+import numpy
+import torch
+from torch import Tensor, nn
+
+from pgig import __version__
+from pgig.errors import PgigError
+from pgig.estimation import estimate_patterns
+from pgig.explainers import explainers, needs_patterns, needs_references
+from pgig.patterns import Patterns, model_digest
+from pgig.randomization import Mode, Row, Stage, compare_randomised, layers_from_the_top, maps_of, stages_of
+from pgig.report.tables import write_csv
+from pgig.runs.config import Section, check_same, write_config
+from pgig.runs.job import digest_of
+from pgig.vision.folders import ImageFolder
+from pgig.vision.models import classes_of, output_for
+from pgig.vision.preprocess import Preprocess
+
+HEAD = [field.name for field in fields(Row)]
+_BATCH = 8  # images of an estimation at once
+
+
+@dataclass(frozen=True)
+class Randomization:
+    """All that determines the result."""
+
+    images: ImageFolder
+    preprocess: Preprocess
+    methods: tuple[str, ...]
+    out: Path
+    patterns: Patterns | None = None
+    estimation: ImageFolder | None = None  # images to estimate patterns from anew
+    modes: tuple[Mode, ...] = ("cascading", "independent")
+    layers: int | None = None
+    score: str = "probability"
+    seed: int = 0
+
+
+def run_randomization(
+    job: Randomization, name: str, model: nn.Module, progress: Callable[[int, int], object]
+) -> list[Stage]:
+    """Do the stages that are not done yet; gives all of them."""
+    table = explainers(job.methods)
+    if needs_patterns(table) and job.patterns is None:
+        raise PgigError("pattern methods need patterns: give --patterns FILE (pgig patterns makes one)")
+    if job.patterns is not None:
+        job.patterns.check(model)
+    classes_of(model, job.preprocess.size)
+    images = _read(job.images, job.preprocess)
+    if needs_references(table) and len(images) < 2:
+        raise PgigError("expected_gradients draws its references from the other images: give more than one")
+    stages = stages_of(layers_from_the_top(model, next(iter(images.values()))), job.modes, job.layers)
+    _settle(job, name, model)
+    todo = [stage for stage in stages if not _path(job.out, stage).is_file()]
+    total = len(stages) * len(images)
+    progress(total - len(todo) * len(images), total)
+    if not todo:
+        return stages
+    targets = {image: int(output_for(model, x)[0].argmax()) for image, x in images.items()}
+    originals = {
+        image: maps_of(table, model, image, x, targets[image], job.patterns, images, job.seed, job.score)
+        for image, x in images.items()
+    }
+    for number, stage in enumerate(todo, len(stages) - len(todo)):
+        rows = compare_randomised(
+            table, model, images, targets, stage, originals, job.patterns, _estimator(job), job.seed, job.score
+        )  # fmt: skip
+        done: list[Row] = []
+        for row in rows:
+            done.append(row)
+            progress(number * len(images) + len({each.image for each in done}), total)
+        write_csv(_path(job.out, stage), HEAD, (astuple(row) for row in done))
+    write_csv(
+        job.out / "stages.csv", ["stage", "mode", "number", "layer", "randomised"],
+        ([stage.name, stage.mode, stage.number, stage.layer, len(stage.layers)] for stage in stages),
+    )  # fmt: skip
+    return stages
+
+
+def _estimator(job: Randomization) -> Callable[[nn.Module], Mapping[str, Tensor]] | None:
+    if job.estimation is None:
+        return None
+    folder = job.estimation
+    return lambda model: estimate_patterns(model, (x for _, x in folder.batches(job.preprocess, _BATCH, 0, {})))
+
+
+def _read(folder: ImageFolder, preprocess: Preprocess) -> dict[str, Tensor]:
+    found: dict[str, Tensor] = {}
+    for name in folder.names:
+        one = ImageFolder((name,), folder.read)
+        for _, x in one.batches(preprocess, 1, 0, {}):
+            found[name] = x
+    if not found:
+        raise PgigError("none of the images could be read")
+    return found
+
+
+def _settle(job: Randomization, name: str, model: nn.Module) -> None:
+    """Write the configuration, or compare it with that of the run which goes on."""
+    values: dict[str, Section] = {
+        "images": {"count": len(job.images.names), "digest": job.images.digest, **_listed(asdict(job.preprocess))},
+        "model": {"model": name, "weights_digest": digest_of(model_digest(model))},
+        "attributions": {
+            "methods": list(job.methods), "score": job.score, "seed": job.seed,
+            "patterns_digest": None if job.patterns is None else digest_of(str(job.patterns.digest)),
+            "estimation_digest": None if job.estimation is None else job.estimation.digest,
+        },
+        "randomization": {"modes": list(job.modes), "layers": job.layers},
+        "versions": {"pgig": __version__, "torch": str(torch.__version__), "numpy": numpy.__version__},
+    }  # fmt: skip
+    if any((job.out / "stages").glob("*.csv")):
+        check_same(job.out, values)
+    write_config(job.out / "config.toml", values)
+
+
+def _listed(values: dict[str, object]) -> dict[str, object]:
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
+
+
+def _path(out: Path, stage: Stage) -> Path:
+    return out / "stages" / f"{stage.name}.csv"

@@ -1,0 +1,60 @@
+"""Variants of methods by name."""
+
+import pytest
+import torch
+from networks import images, network, random_patterns
+
+from pgig import METHODS, attribute
+from pgig.errors import PgigError
+from pgig.explainers import explain_all, explainers, needs_patterns
+from pgig.variants import find_variant
+
+
+def test_names_stand_for_options():
+    assert find_variant("pgig+start=one").method == METHODS["pgig"].with_options(start="one")
+    assert find_variant("pgig+steps=7").method == METHODS["pgig"].with_options(steps=7)
+    assert find_variant("pgig+multiply_by_input=false").method.multiply_by_input is False
+    assert find_variant("vargrad+variance=0.3").method.options["variance"] == 0.3
+    assert needs_patterns(explainers("pgig+absolute"))
+    assert not needs_patterns(explainers("integrated_gradients+baseline=black"))
+
+
+@pytest.mark.parametrize(
+    ("name", "match"),
+    [
+        ("lime+steps=3", "unknown method"),
+        ("pgig+speed=3", "no option speed"),
+        ("pgig+steps=many", "expected a number"),
+        ("pgig+multiply_by_input=yes", "expected true or false"),
+        ("pgig+baseline=grey", "unknown baseline 'grey'"),
+        ("gradient+baseline=black", "has no path"),
+        ("pgig+start=two", "unknown start"),
+    ],
+)
+def test_wrong_names(name, match):
+    with pytest.raises(PgigError, match=match):
+        explainers(name)
+
+
+def test_variants_are_what_they_say():
+    model, x = network("chain"), images()
+    target, patterns = torch.tensor([0, 1, 0]), random_patterns(model)
+    black = torch.tensor([-2.0, -1.0, -3.0], dtype=x.dtype)[:, None, None]
+    names = ["pgig", "pgig+start=one", "pgig+absolute", "pgig+baseline=black", "integrated_gradients+baseline=blurred"]
+    found = explain_all(explainers(names), model, x, target, patterns=patterns, black=black)
+    assert list(found) == names
+    plain = attribute("pgig", model, x, target, patterns=patterns)
+    torch.testing.assert_close(found["pgig"], plain)
+    torch.testing.assert_close(found["pgig+absolute"], plain.abs())
+    torch.testing.assert_close(
+        found["pgig+start=one"], attribute("pgig", model, x, target, patterns=patterns, start="one")
+    )
+    torch.testing.assert_close(
+        found["pgig+baseline=black"],
+        attribute("pgig", model, x, target, patterns=patterns, baseline=black.expand_as(x)),
+    )
+    assert not torch.allclose(
+        found["integrated_gradients+baseline=blurred"], attribute("integrated_gradients", model, x, target)
+    )
+    with pytest.raises(PgigError, match="what black is"):
+        explain_all(explainers("pgig+baseline=black"), model, x, target, patterns=patterns)
