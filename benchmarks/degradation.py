@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from pgig.degradation import DenseEvaluator, PatchGrid, scored_by
 from pgig.degradation.dense import score_of
 from pgig.incremental import IncrementalEvaluator, plan_of
+from pgig.occlusions import Occlusion
 from pgig.vision.models import MODELS
 
 WANTED = {"vgg16": ">= 8", "squeezenet1_0": ">= 4", "resnet50": ">= 2"}
@@ -55,7 +56,9 @@ def quantus_region_perturbation(steps: int) -> tuple[object, Callable[..., objec
     )  # fmt: skip
 
 
-def measure(network: str, rounds: int, steps: int, images: int, methods: int, some: int, quantus: bool) -> dict:
+def measure(
+    network: str, rounds: int, steps: int, images: int, methods: int, some: int, batch: int | None, quantus: bool
+) -> dict:
     torch.manual_seed(0)
     model = MODELS[network](network, 1000).eval().to(memory_format=torch.channels_last)
     grid = PatchGrid(224, 224, PATCH)
@@ -65,7 +68,7 @@ def measure(network: str, rounds: int, steps: int, images: int, methods: int, so
     sums = torch.stack([grid.sums(attributions[:, number, None]) for number in range(methods)], 1)
     rankings = sums.argsort(2, descending=True)[:, :, :steps, None]
     filled = grid.means(x)
-    batch = best_batch(model, x)
+    batch = batch or best_batch(model, x)
     plan = plan_of(model, x[:1])
     dense = DenseEvaluator(scored_by(model, "probability"), batch)
     incremental = IncrementalEvaluator(plan, lambda output, of: score_of(output, of, "probability"), images * methods)
@@ -111,10 +114,41 @@ def measure(network: str, rounds: int, steps: int, images: int, methods: int, so
     }  # fmt: skip
 
 
-def main(out: Path, networks: str, **options: int) -> None:
+def measure_occlusion(network: str, rounds: int) -> dict:
+    """One occlusion map against Captum's with the same windows, at its best number of windows at once."""
+    from captum.attr import Occlusion as CaptumOcclusion
+
+    torch.manual_seed(0)
+    model = MODELS[network](network, 1000).eval().to(memory_format=torch.channels_last)
+    x, target = torch.randn(1, 3, 224, 224), torch.tensor([0])
+    batch = best_batch(model, x)
+    ours = Occlusion()
+    shape, strides = (3, ours.window, ours.window), (3, ours.stride, ours.stride)
+    theirs = CaptumOcclusion(model)
+
+    def captum() -> object:
+        with torch.no_grad():
+            return theirs.attribute(x, shape, strides, target=0, perturbations_per_eval=batch)
+
+    contenders = {
+        "occlusion": lambda: ours(model, x, target, "logit"),
+        "whole": lambda: ours(model, x, target, "logit", incremental=False),
+        "Captum": captum,
+    }
+    seconds = take_turns(contenders, rounds)
+    rows = {f"{name} / occlusion": ratio(seconds, name, "occlusion") for name in ("Captum", "whole")}
+    print(f"\n{network}: {len(ours.boxes(224, 224))} windows, Captum's batch {batch}")
+    print("\n| ratio | best rounds | median of rounds |\n| --- | --- | --- |")
+    for name, measured in rows.items():
+        print(f"| {name} | {measured['best']:.2f} | {measured['median']:.2f} |", flush=True)
+    return {"batch": batch, "seconds": seconds, "ratios": rows}
+
+
+def main(out: Path, networks: str, occlusion: bool, **options: int) -> None:
     for network in networks.split(","):
-        found = measure(network, **options)
-        write(out / f"degradation-{network}.json", {"machine": machine(), "numpy": numpy.__version__, **found})
+        found = measure_occlusion(network, options["rounds"]) if occlusion else measure(network, **options)
+        name = f"{'occlusion' if occlusion else 'degradation'}-{network}.json"
+        write(out / name, {"machine": machine(), "numpy": numpy.__version__, **found})
 
 
 if __name__ == "__main__":
@@ -126,5 +160,7 @@ if __name__ == "__main__":
     parser.add_argument("--images", type=int, default=4)
     parser.add_argument("--methods", type=int, default=11)
     parser.add_argument("--some", type=int, default=4, help="images by one method for the slow contenders")
+    parser.add_argument("--batch", type=int, help="of the dense contenders; without, the fastest")
+    parser.add_argument("--occlusion", action="store_true", help="measure occlusion maps against Captum's instead")
     parser.add_argument("--quantus", action="store_true", help="also measure Quantus, which must be installed")
     main(**vars(parser.parse_args()))

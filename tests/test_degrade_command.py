@@ -69,7 +69,7 @@ def test_a_run_is_a_folder_that_says_what_it_is(folder):
         "torch",
         "steps = 6",
         'fill = "mean"',
-        'evaluator = "dense"',
+        'evaluator = "incremental"',
         "[execution]",
     ):
         assert word in config
@@ -395,7 +395,9 @@ def test_a_model_that_fails_midway_is_one_line(folder):
     late = "\ndef make(make=make, seen=[]):\n    net = make()\n    def count(*_):\n        seen.append(1)\n"
     late += "        if len(seen) > 60: raise RuntimeError('no memory\\nfor this')\n"
     (folder / "net.py").write_text(FACTORY + late + "    net.register_forward_pre_hook(count)\n    return net\n")
-    done = run(folder, "degrade", *BASE, "--images", "photos", "--methods", "gradient", "--out", "run")
+    done = run(
+        folder, "degrade", *BASE, "--images", "photos", "--methods", "gradient", "--out", "run", "--evaluator", "dense"
+    )
     assert done.returncode == 2
     assert "no memory; the same command goes on" in done.stderr
     assert done.stderr.count("\n") == 1

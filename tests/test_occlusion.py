@@ -1,5 +1,8 @@
 """Occlusion: its definition, its fast path, and Captum's."""
 
+import gc
+from weakref import ref
+
 import pytest
 import torch
 from captum.attr import Occlusion as CaptumOcclusion
@@ -8,6 +11,7 @@ from torch import Tensor, nn
 
 import pgig
 from pgig.errors import PgigError
+from pgig.explainers import explainers
 from pgig.occlusions import Occlusion
 
 
@@ -59,6 +63,33 @@ def test_weights_that_change_are_noticed(model):
     slow = Occlusion(5, 5)(model, x, target, incremental=False)
     torch.testing.assert_close(after, slow, rtol=0, atol=1e-12)
     assert not torch.allclose(before, after)
+    model[3].weight.data.mul_(3)  # without a trace in the version of the tensor
+    model[1] = nn.Tanh()
+    after = pgig.occlusion(model, x, target, window=5, stride=5)
+    torch.testing.assert_close(after, Occlusion(5, 5)(model, x, target, incremental=False), rtol=0, atol=1e-12)
+
+
+def test_plans_go_with_their_models():
+    from pgig import occlusions
+
+    made = nn.Sequential(nn.Conv2d(3, 4, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten()).double().eval()
+    pgig.occlusion(made, images(1), torch.tensor([0]), window=5, stride=5)
+    plan = ref(occlusions._plans[made][1])
+    assert plan() is not None
+    del made
+    gc.collect()
+    assert plan() is None
+
+
+def test_a_plan_that_is_wrong_is_not_used(model, monkeypatch):
+    from pgig.incremental import Plan
+
+    x, target = images(1), torch.tensor([0])
+    slow = Occlusion(5, 5)(model, x, target, incremental=False)
+    monkeypatch.setattr(Plan, "_carry", lambda self, rows, windows: None)
+    with pytest.warns(pgig.PgigWarning, match="computed whole"):
+        found = pgig.occlusion(model, x, target, window=5, stride=5)
+    torch.testing.assert_close(found, slow)
 
 
 def test_bad_windows(model):
@@ -71,6 +102,10 @@ def test_bad_windows(model):
         pgig.occlusion(model, x, target, window=4, stride=4, score="odds")
     with pytest.raises(PgigError, match="needs images"):
         pgig.occlusion(model, x[0], target, window=4, stride=4)
+    assert explainers("occlusion+window=8+stride=4")["occlusion+window=8+stride=4"] == Occlusion(8, 4)
+    for wrong in ("occlusion+speed=3", "occlusion+window=wide"):
+        with pytest.raises(PgigError, match=r"no option speed|expected a number"):
+            explainers(wrong)
     with pytest.raises(PgigError, match="takes no gradients"):
         pgig.attribute("occlusion", model, x)
 

@@ -12,7 +12,7 @@ from pgig.errors import PgigError
 from pgig.imports import imported
 from pgig.methods import PAPER_METHODS, Method, find_method
 from pgig.occlusions import Occlusion
-from pgig.variants import Variant, baseline_for, find_variant
+from pgig.variants import Variant, baseline_for, find_variant, options_in
 
 
 class CaptumStyle(Protocol):
@@ -51,8 +51,8 @@ OTHERS: Mapping[str, Occlusion] = {"occlusion": Occlusion()}
 
 
 def _found(explainer: Explainer) -> Explainer:
-    if isinstance(explainer, str) and explainer in OTHERS:
-        return OTHERS[explainer]
+    if isinstance(explainer, str) and explainer.partition("+")[0] in OTHERS:
+        return OTHERS[explainer.partition("+")[0]].with_options(options_in(explainer))
     if isinstance(explainer, str) and ":" not in explainer:
         return find_variant(explainer) if "+" in explainer else find_method(explainer)
     if isinstance(explainer, str):

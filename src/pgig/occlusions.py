@@ -1,23 +1,25 @@
 """Occlusion maps (Zeiler and Fergus 2014): how much the score falls when a window of the image is covered."""
 
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any
-from weakref import ref
+from weakref import WeakKeyDictionary
 
 import numpy
 import torch
 from torch import Tensor, nn
 
 from pgig.degradation.dense import check_score, score_of
-from pgig.errors import PgigError
+from pgig.errors import PgigError, PgigWarning
 from pgig.incremental import Plan, TracingError, plan_of
 from pgig.incremental.covering import covered_outputs
 from pgig.incremental.plan import Boxes
 
 _ROWS = 32  # covered images at once
-_TRIED = 3  # windows on which a plan is compared with whole forward passes
-_TOLERANCE = 1e-5
+_TRIED = 3  # windows that are also computed whole
+OCCLUSION_BYTES = 512 * 2**20  # of activations that are kept, at most
+_TOLERANCE, _OF_CHANGE = 1e-5, 1e-2  # of what comes out, and of how much that changes
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,15 @@ class Occlusion:
     def options(self) -> dict[str, Any]:
         return asdict(self)
 
+    def with_options(self, given: Mapping[str, str]) -> "Occlusion":
+        """The same with other options, as they are written: `window=8`."""
+        if unknown := given.keys() - self.options.keys():
+            raise PgigError(f"no option {sorted(unknown)[0]} here; occlusion has: {', '.join(self.options)}")
+        try:
+            return replace(self, **{key: type(self.options[key])(text) for key, text in given.items()})
+        except ValueError as error:
+            raise PgigError(f"expected a number: {error}") from None
+
     def __call__(
         self, model: nn.Module, x: Tensor, target: Tensor, score: str = "probability", incremental: bool = True
     ) -> Tensor:
@@ -48,10 +59,8 @@ class Occlusion:
         if x.dim() != 4:
             raise PgigError(f"occlusion needs images [n, channels, height, width], got shape {tuple(x.shape)}")
         boxes = self.boxes(x.shape[2], x.shape[3])
-        found = _plan(model, x, boxes) if incremental else None
-        return torch.cat(
-            [self._map(model, x[n : n + 1], target[n : n + 1], score, boxes, found) for n in range(len(x))]
-        )
+        return torch.cat([self._map(model, x[n : n + 1], target[n : n + 1], score, boxes, incremental)
+                          for n in range(len(x))])  # fmt: skip
 
     def boxes(self, height: int, width: int) -> Boxes:  # [windows, 2, (lo, hi)]
         """All windows, row by row. Those that would go beyond the border end there."""
@@ -60,15 +69,14 @@ class Occlusion:
         down, across = (_intervals(size, self.window, self.stride) for size in (height, width))
         return numpy.array([[one, other] for one in down for other in across])
 
-    def _map(self, model: nn.Module, x: Tensor, target: Tensor, score: str, boxes: Boxes, plan: Plan | None) -> Tensor:
+    def _map(self, model: nn.Module, x: Tensor, target: Tensor, score: str, boxes: Boxes, incremental: bool) -> Tensor:
         fill = torch.full_like(x, self.baseline)
-        if plan is not None:
-            outputs = covered_outputs(plan, x, boxes, fill, _ROWS)
-        else:
-            outputs = _whole_outputs(model, x, boxes, fill)
         with torch.no_grad():
+            outputs = _incremental_outputs(model, x, boxes, fill) if incremental else None
+            if outputs is None:
+                outputs = torch.cat(list(_whole_outputs(model, x, boxes, fill)))
             intact = score_of(model(x), target, score).double()
-            scores = torch.cat([score_of(some, target.expand(len(some)), score) for some in outputs]).double()
+            scores = score_of(outputs, target.expand(len(outputs)), score).double()
         total = torch.zeros(x.shape[2:], dtype=torch.float64, device=x.device)
         covers = torch.zeros_like(total)
         for fall, ((top, bottom), (left, right)) in zip((intact - scores).tolist(), boxes.tolist(), strict=True):
@@ -107,25 +115,33 @@ def _whole_outputs(model: nn.Module, x: Tensor, boxes: Boxes, fill: Tensor) -> I
             yield model(now)
 
 
-# The last model with a plan, for the next image of the same shape. A plan has its own copies of some weights.
-_kept: list[tuple[Any, Any, Plan | None]] = []
+# Plans of models, for the next image of the same shape; they go with their models.
+_plans: WeakKeyDictionary[nn.Module, tuple[object, Plan]] = WeakKeyDictionary()
 
 
-def _plan(model: nn.Module, x: Tensor, boxes: Boxes) -> Plan | None:
-    """A plan that agrees with whole forward passes on a few windows; None where there is none."""
-    state = [(t.data_ptr(), t._version) for t in (*model.parameters(), *model.buffers())]
-    key = tuple(x.shape[1:]), x.dtype, x.device, model.training, state
-    if _kept and _kept[0][0]() is model and _kept[0][1] == key:
-        return _kept[0][2]
-    try:
-        plan = plan_of(model, x[:1])
-        some = boxes[:: max(1, len(boxes) // _TRIED)][:_TRIED]
-        fill = torch.zeros_like(x[:1])
-        found = [torch.cat(list(each)) for each in (
-            covered_outputs(plan, x[:1], some, fill, len(some)), _whole_outputs(model, x[:1], some, fill)
-        )]  # fmt: skip
-        agrees = bool(((found[0] - found[1]).abs() <= _TOLERANCE * found[1].abs().clamp(min=1)).all())
-    except TracingError:
-        agrees = False
-    _kept[:] = [(ref(model), key, plan if agrees else None)]
-    return _kept[0][2]
+def _incremental_outputs(model: nn.Module, x: Tensor, boxes: Boxes, fill: Tensor) -> Tensor | None:
+    """By what each window reaches; None where the model cannot be treated so.
+
+    A few windows are also computed whole: a plan that says otherwise, since the model has changed or is beyond it, is
+    made anew once, and then given up.
+    """
+    key = tuple(x.shape), x.dtype, x.device
+    some = numpy.unique(numpy.linspace(0, len(boxes) - 1, _TRIED).astype(int))
+    wanted = torch.cat(list(_whole_outputs(model, x, boxes[some], fill)))
+    change = (wanted - model(x)).abs().max()
+    for kept in (True, False):
+        try:
+            if not kept or model not in _plans or _plans[model][0] != key:
+                _plans[model] = key, plan_of(model, x)
+            plan = _plans[model][1]
+            rows = max(1, min(_ROWS, OCCLUSION_BYTES // plan.bytes_per_row - 1))
+            found = torch.cat(list(covered_outputs(plan, x, boxes, fill, rows)))
+        except TracingError:
+            return None
+        except RuntimeError:  # what a model that has changed since may lead to
+            continue
+        difference = (found[some] - wanted).abs().max()
+        if difference <= min(_TOLERANCE * wanted.abs().max(), max(_OF_CHANGE * change, 1e-12)):
+            return found
+    warnings.warn("occlusion is computed whole: windows alone gave other results", PgigWarning, stacklevel=4)
+    return None

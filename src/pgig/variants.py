@@ -28,19 +28,12 @@ class Variant:
 
 def find_variant(text: str) -> Variant:
     """name+option=value+...; options are the method's own, `baseline`, and `absolute`."""
-    name, *parts = text.split("+")
+    name = text.partition("+")[0]
     method = find_method(name)
-    options: dict[str, Any] = {}
-    baseline: Any = "zero"
-    absolute = False
-    for part in parts:
-        key, _, value = part.partition("=")
-        if key == "absolute" and not value:
-            absolute = True
-        elif key == "baseline":
-            baseline = value
-        else:
-            options[key] = _typed(value, method.options.get(key))
+    given = options_in(text)
+    baseline: Any = given.pop("baseline", "zero")
+    absolute = given.pop("absolute", None) == ""
+    options = {key: _typed(value, method.options.get(key)) for key, value in given.items()}
     if baseline not in get_args(BaselineName):
         raise PgigError(
             f"unknown baseline {baseline!r} in {text!r}; choose one of: {', '.join(get_args(BaselineName))}"
@@ -48,6 +41,12 @@ def find_variant(text: str) -> Variant:
     if baseline != "zero" and not method.points.is_path:
         raise PgigError(f"{name} has no path, so no baseline: {text!r}")
     return Variant(method.with_options(**options), baseline, absolute)
+
+
+def options_in(text: str) -> dict[str, str]:
+    """What stands behind the name, as it is written."""
+    pairs = (part.partition("=") for part in text.split("+")[1:])
+    return {key: value for key, _, value in pairs}
 
 
 def baseline_for(name: BaselineName, x: Tensor, black: Tensor | None) -> float | Tensor:

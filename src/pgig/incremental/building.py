@@ -34,17 +34,23 @@ ALIASES = (
     aten.feature_dropout.default, aten.lift_fresh_copy.default,
 )  # fmt: skip
 # of these with several outputs only the first counts
-FIRST_OF = aten._native_batch_norm_legit_no_training.default, aten.max_pool2d_with_indices.default
+FIRST_OF = (
+    aten._native_batch_norm_legit_no_training.default, aten.max_pool2d_with_indices.default,
+    aten.adaptive_max_pool2d.default,
+)  # fmt: skip
 LAYERS = aten.conv2d.default, aten.conv2d.padding, aten.convolution.default, aten.linear.default
 NORMS = aten._native_batch_norm_legit_no_training.default, aten.batch_norm.default
 # elementwise, but not marked so
-_UNMARKED = tuple(
-    getattr(aten, name).default
-    for name in (
-        "hardswish", "hardsigmoid", "hardtanh", "leaky_relu", "elu", "selu", "celu", "softplus", "mish", "prelu",
-        "log_sigmoid", "threshold", "hardshrink", "softshrink", "relu6", "gelu", "silu", "softsign", "tanhshrink",
-    )
-    if hasattr(aten, name)
+_UNMARKED = (
+    *(
+        getattr(aten, name).default
+        for name in (
+            "hardswish", "hardsigmoid", "hardtanh", "leaky_relu", "elu", "selu", "celu", "softplus", "mish", "prelu",
+            "log_sigmoid", "threshold", "hardshrink", "softshrink", "relu6", "gelu", "silu", "_to_copy",
+        )
+        if hasattr(aten, name)
+    ),
+    aten.__and__.Tensor, aten.__or__.Tensor, aten.__xor__.Tensor,
 )  # fmt: skip
 
 
@@ -133,6 +139,14 @@ def _max_pool(given: Arguments, before: Pair, after: Pair) -> list[Operation]:
     return [MaxPool(axes)]
 
 
+def _adaptive_max_pool(given: Arguments, before: Pair, after: Pair) -> list[Operation] | None:
+    """Where it divides the map, max pooling; a global one leaves nothing local."""
+    if any(a % b for a, b in zip(before, after, strict=True)) or (1 in after and max(before) > 1):
+        return None
+    kernel: Pair = (before[0] // after[0], before[1] // after[1])
+    return [MaxPool(_stencils(before, after, kernel, kernel, (0, 0), (1, 1)))]
+
+
 def _linear(target: Any, name: str) -> Builder:
     """Operators that are linear along both axes; their matrices are found by trying them out."""
 
@@ -180,6 +194,7 @@ def _builders() -> dict[Any, Builder]:
         aten.conv_transpose2d.input: _transposed,
         aten.max_pool2d.default: _max_pool,
         aten.max_pool2d_with_indices.default: _max_pool,
+        aten.adaptive_max_pool2d.default: _adaptive_max_pool,
         aten.constant_pad_nd.default: _pad,
         aten.pad.default: _pad,
     }

@@ -100,7 +100,7 @@ class _Waiting:
         if not self._steps:
             return
         together = [torch.cat(maps) if len(maps) > 1 else maps[0] for maps in zip(*self._maps, strict=True)]
-        scores = self._score(self._plan.rest(*together), self._targets.repeat(len(self._steps)))
+        scores = self._score(self._plan.finish(together), self._targets.repeat(len(self._steps)))
         self._result[:, self._steps] = scores.double().cpu().reshape(len(self._steps), -1).T
         self._maps, self._steps = [], []
 

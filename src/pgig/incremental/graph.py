@@ -17,6 +17,9 @@ class TracingError(PgigError):
     """Why a model cannot be seen as a graph."""
 
 
+_OVER_THE_BATCH = torch.ops.aten._native_batch_norm_legit.no_stats, torch.ops.aten._native_batch_norm_legit.default
+
+
 @dataclass(frozen=True)
 class Graph:
     """Operators in order, without side effects; batches may have any size."""
@@ -41,6 +44,11 @@ def graph_of(model: nn.Module, example: Tensor) -> Graph:
     signature = exported.graph_signature
     if signature.buffers_to_mutate or signature.user_inputs_to_mutate:
         raise TracingError("it changes its own state or its input")
+    for node in exported.graph.nodes:
+        if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
+            raise TracingError(f"it draws random numbers ({node.target})")
+        if node.target in _OVER_THE_BATCH:
+            raise TracingError("it normalises over the batch")
     names = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
     held = {**exported.state_dict, **exported.constants}
     lifted = signature.inputs_to_lifted_tensor_constants

@@ -146,7 +146,9 @@ def called(target: Callable[..., Tensor], template: Sequence[Any], named: dict[s
     """A function of the values that stand in a template of arguments as `Slot`s."""
 
     def function(values: Sequence[Tensor]) -> Tensor:
-        return target(*(_filled(part, values) for part in template), **named)
+        return target(
+            *(_filled(part, values) for part in template), **{key: _filled(part, values) for key, part in named.items()}
+        )
 
     return function
 

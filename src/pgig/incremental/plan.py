@@ -14,6 +14,7 @@ from pgig.incremental.operations import Convolution, Operation, Pair, Pointwise,
 from pgig.incremental.reach import Places
 
 WHOLE = 0.8  # of a map: a window larger than this is made the whole map
+_WHOLE_AT_ONCE = 8  # rows whose layers are computed whole
 _PROVABLE = 512  # pixels: beyond, there are too many windows to look at all
 
 Boxes = NDArray[numpy.int64]  # [e, 2 axes, (lo, hi)]
@@ -75,6 +76,11 @@ class Plan:
     @property
     def bytes_per_row(self) -> int:
         return sum(cache.bytes_per_row for cache in self._caches)
+
+    def working_bytes(self, rows: int) -> int:
+        """Beside what is kept: windows of one step in work, and maps that wait for the rest of the model."""
+        largest = max(step.channels * step.size[0] * step.size[1] * step.dtype.itemsize for step in self.steps)
+        return 8 * largest + 2 * rows * sum(self.steps[number].any_cache.bytes_per_row for number in self.outputs)
 
     @cached_property
     def dense_work(self) -> int:
@@ -138,8 +144,13 @@ class Plan:
 
     def result(self, rows: slice) -> Tensor:
         """What the model says of rows as they are now."""
-        found: Tensor = self.rest(*self.maps(rows))
-        return found
+        return self.finish(self.maps(rows))
+
+    def finish(self, maps: Sequence[Tensor]) -> Tensor:
+        """What the model says, from the maps that the rest of it is computed from."""
+        at_once = _WHOLE_AT_ONCE if self.reasons else len(maps[0])  # layers of whole maps take memory
+        parts = [self.rest(*parts) for parts in zip(*(torch.split(each, at_once) for each in maps), strict=True)]
+        return torch.cat(parts) if len(parts) > 1 else parts[0]
 
     def maps(self, rows: slice) -> list[Tensor]:
         return [self.steps[number].any_cache.whole(rows) for number in self.outputs]

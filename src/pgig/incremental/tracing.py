@@ -29,7 +29,14 @@ def plan_of(model: nn.Module, example: Tensor) -> Plan:
     """A plan for images like the example, [1, channels, height, width]; raises `TracingError` where there is none."""
     if example.dim() != 4:
         raise TracingError(f"its input is no image: shape {tuple(example.shape)}")
-    return _Planner(graph_of(model, example), example).plan()
+    graph = graph_of(model, example)
+    try:
+        return _Planner(graph, example).plan()
+    except TracingError:
+        raise
+    except Exception as error:  # an operator can meet what it was not made for in any way
+        reason = str(error).splitlines()[0] if str(error) else "no reason given"
+        raise TracingError(f"it cannot be planned ({type(error).__name__}: {reason})") from error
 
 
 class _Planner:
@@ -46,11 +53,13 @@ class _Planner:
             needs = [other for other in node.all_input_nodes if other not in self._constants]
             if not needs:
                 self._constants[node] = _evaluated(node, self._constants)
-            elif not all(other in self._number for other in needs):
+                continue
+            known = [other in self._number for other in needs]
+            if not all(known) or not self._step(node):
                 self._whole.append(node)
-            elif not self._step(node):
-                self._whole.append(node)
-                self._refused.append(node)
+                sizes = [other.target is aten.sym_size.int for other in needs]
+                if node.target is not aten.sym_size.int and all(map(any, zip(known, sizes, strict=True))):
+                    self._refused.append(node)
         if not any(isinstance(step.operation, Convolution) for step in self._steps):
             behind = f" that is not behind {_named(self._refused[0])}" if self._refused else ""
             raise TracingError(f"it has no convolution{behind}")
@@ -64,7 +73,10 @@ class _Planner:
         if node.target in ALIASES or (is_first_output(node) and needs[0].target in FIRST_OF):
             self._number[node] = self._number[needs[0]]
             return True
-        found = _first(node.meta.get("val"))
+        several = node.target in FIRST_OF
+        if several and not all(is_first_output(user) for user in node.users):
+            return False
+        found = _first(node.meta.get("val")) if several else node.meta.get("val")
         if not isinstance(found, Tensor) or found.dim() != 4:
             return False
         size, channels = _size(found), int(found.shape[1])
@@ -100,7 +112,9 @@ class _Planner:
             return False
         number = self._number[before]
         step = self._steps[number]
-        if isinstance(step.operation, Convolution) and len(before.users) == 1:
+        same = {other for other, its in self._number.items() if its == number}  # the convolution, and aliases of it
+        others = {user for other in same for user in other.users} - same - {node}
+        if isinstance(step.operation, Convolution) and not others:
             step.operation = step.operation.followed_by(*found)
             self._number[node] = number
         else:
@@ -121,7 +135,8 @@ class _Planner:
 
     def _constants_fit(self, node: fx.Node) -> bool:
         """Is what it is combined with the same at every place?"""
-        shapes = [self._constants[other].shape for other in node.all_input_nodes if other in self._constants]
+        given = [self._constants[other] for other in node.all_input_nodes if other in self._constants]
+        shapes = [value.shape for value in given if isinstance(value, Tensor)]
         per_channel = node.target is aten.prelu.default
         return all(per_channel or not shape or set(shape[-2:]) == {1} for shape in shapes)
 
@@ -130,7 +145,7 @@ class _Planner:
         layers = sum(node.target in LAYERS and _first(node.meta["val"]).dim() == 4 for node in self._whole)
         if not layers:
             return ()
-        names = ", ".join(dict.fromkeys(_named(node) for node in self._refused if node.target is not aten.sym_size.int))
+        names = ", ".join(dict.fromkeys(_named(node) for node in self._refused))
         return (f"{layers} convolutions are computed whole, behind {names}",)
 
     def _rest_work(self) -> int:
@@ -146,7 +161,7 @@ class _Planner:
 
     def _rest(self) -> tuple[tuple[int, ...], fx.GraphModule]:
         """What is computed whole, as a function of maps."""
-        needed = _needed(self._graph.output, set(self._whole))
+        needed = _needed(self._graph.output, self._whole)
         taken = [other for node in needed for other in node.all_input_nodes if node.target is not aten.sym_size.int]
         boundary = list(dict.fromkeys(node for node in [*taken, self._graph.output] if node in self._number))
         numbers = tuple(dict.fromkeys(self._number[node] for node in boundary))
@@ -180,19 +195,13 @@ def _extent(node: fx.Node, graph: fx.Graph, some_map: fx.Node) -> Any:
     return int(_first(node.all_input_nodes[0].meta["val"]).shape[axis])
 
 
-def _needed(output: fx.Node, whole: set[fx.Node]) -> list[fx.Node]:
+def _needed(output: fx.Node, whole: list[fx.Node]) -> list[fx.Node]:
     """Of what is computed whole, all that the output depends on, in order."""
-    found: dict[fx.Node, None] = {}
-
-    def visit(node: fx.Node) -> None:
-        if node not in whole or node in found:
-            return
-        for other in node.all_input_nodes:
-            visit(other)
-        found[node] = None
-
-    visit(output)
-    return list(found)
+    wanted = {output}
+    for node in reversed(whole):
+        if node in wanted:
+            wanted.update(node.all_input_nodes)
+    return [node for node in whole if node in wanted]
 
 
 def _evaluated(node: fx.Node, constants: dict[fx.Node, Tensor]) -> Tensor:

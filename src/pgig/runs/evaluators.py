@@ -12,13 +12,14 @@ from pgig.degradation import DenseEvaluator, Evaluator, PatchGrid, Protocol, sco
 from pgig.degradation.dense import score_of
 from pgig.errors import PgigError
 from pgig.incremental import IncrementalEvaluator, Plan, TracingError, plan_of
+from pgig.incremental.operations import Windows
 from pgig.randomness import draws
 
 EVALUATORS = "auto", "dense", "incremental"
 DENSE_BATCH = 4  # forward passes at once: more are no faster on a CPU
 MOST_ROWS = 88  # pairs of image and method at once: a part of eight images by the paper's methods
 _WORTH = 1.2  # less than so many times fewer multiply-adds are eaten up by moving windows about
-_TOLERANCE = 1e-5
+_TOLERANCE, _OF_CHANGE = 1e-5, 1e-2  # of what comes out, and of how much that changes
 _CHECKED_STEPS = 5
 _SHARE = 0.25  # of the free memory, for kept activations
 
@@ -66,14 +67,14 @@ def choose(wish: Wish, model: nn.Module, x: Tensor, protocol: Protocol) -> Chose
         return _but(dense, f"incremental inference would save little here ({gain:.1f} times fewer multiply-adds)")
     rows = wish.batch_size or affordable_rows(plan, _bytes(wish.memory), wish.workers)
     evaluator = IncrementalEvaluator(plan, lambda output, targets: score_of(output, targets, wish.score), rows)
-    if doubt := _doubt(evaluator, dense.evaluator, model, x, protocol, grid):
+    if doubt := _doubt(plan, model, x, grid) or _difference(evaluator, dense.evaluator, model, x, protocol, grid):
         return _but(dense, doubt, doubt)
     size = plan.bytes_per_row
     note = (
         f"incremental: {gain:.1f} times fewer multiply-adds, {size / 2**20:.0f} MB for an image and method, "
         f"{rows} of them at once"
     )
-    return Chosen(evaluator, "; ".join([note, *plan.reasons]), rows, rows * size)
+    return Chosen(evaluator, "; ".join([note, *plan.reasons]), rows, rows * size + plan.working_bytes(rows))
 
 
 def arithmetic_gain(plan: Plan, grid: PatchGrid) -> float:
@@ -111,10 +112,44 @@ def _bytes(memory: float | None) -> int:
     return int(_SHARE * free_memory() if memory is None else memory * 2**30)
 
 
-def _doubt(
+@torch.inference_mode()
+def _doubt(plan: Plan, model: nn.Module, x: Tensor, grid: PatchGrid) -> str | None:
+    """Why not to trust a plan: with noise in patches at corners, borders and inside it says other than the model."""
+    rows, columns = grid.rows, grid.columns
+    places = {0, columns - 1, len(grid) - 1, columns // 2, rows // 2 * columns, rows // 2 * columns + columns // 2}
+    noise = 3 * torch.randn(x.shape, generator=draws(0, 0, "evaluators")(1), dtype=torch.float32).to(x)
+    now = x.clone()
+    intact = model(now.clone())
+    change = 0.0
+    try:
+        plan.allocate(1, x.device)
+        plan.begin(x, [1])
+        for place in sorted(places):
+            down, across = grid.place(place)
+            now[:, :, down, across] = noise[:, :, down, across]
+            starts = numpy.array([down.start]), numpy.array([across.start])
+            plan.replace(numpy.array([0]), Windows(starts, (grid.patch, grid.patch)), noise[:, :, down, across])
+            box = numpy.array([[[down.start, down.stop], [across.start, across.stop]]])
+            plan.update(numpy.array([0]), box)
+            wanted = model(now.clone())
+            found = plan.result(slice(0, 1))
+            difference, change = float((found - wanted).abs().max()), max(change, float((wanted - intact).abs().max()))
+            if not difference <= min(_TOLERANCE * float(wanted.abs().max()), _OF_CHANGE * change):
+                return f"the incremental evaluator differs from the model by {difference:.1g} of {change:.1g}"
+    except Exception as error:  # an operator can meet what it was not made for in any way
+        return _failure(error)
+    return None
+
+
+def _failure(error: Exception) -> str:
+    reason = str(error).splitlines()[0] if str(error) else "no reason given"
+    return f"the incremental evaluator failed ({type(error).__name__}: {reason})"
+
+
+def _difference(
     incremental: Evaluator, dense: Evaluator, model: nn.Module, x: Tensor, protocol: Protocol, grid: PatchGrid
 ) -> str | None:
-    """Why not to trust it: what comes out over a few steps in a random order is not what the dense one says."""
+    """Whether its curve over a few steps in a random order is another than the dense one's."""
     order = torch.randperm(len(grid), generator=draws(0, 0, "evaluators")(0))
     steps = min(_CHECKED_STEPS, protocol.steps)
     rankings = order[: steps * protocol.patches_per_step].reshape(1, 1, steps, protocol.patches_per_step)
@@ -124,11 +159,10 @@ def _doubt(
     wanted = dense.curves(x, filled, rankings, targets, grid)
     try:
         found = incremental.curves(x, filled, rankings, targets, grid)
-    except Exception as error:  # an operator can meet what it was not made for in any way
-        reason = str(error).splitlines()[0] if str(error) else "no reason given"
-        return f"the incremental evaluator failed ({type(error).__name__}: {reason})"
+    except Exception as error:  # as above
+        return _failure(error)
     difference = float(((found - wanted).abs() / wanted.abs().clamp(min=1)).max())
-    if difference <= _TOLERANCE or not wanted.isfinite().all():  # of what is not finite the run itself will speak
+    if difference <= _TOLERANCE:
         return None
     return f"the incremental evaluator differs from the dense one by {difference:.1g} on the first image"
 
