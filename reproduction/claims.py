@@ -90,12 +90,13 @@ def rank_correlation(one: Areas, other: Areas, methods: Sequence[str], seed: int
     first = numpy.stack([one[method] for method in methods], 1)
     second = numpy.stack([other[method] for method in methods], 1)
     rng = numpy.random.default_rng(seed)
-    draws = [_spearman(first[rows].mean(0), second[rows].mean(0))
+    draws = [order_agreement(first[rows].mean(0), second[rows].mean(0))
              for rows in (rng.integers(0, len(first), len(first)) for _ in range(2000))]  # fmt: skip
     low, high = numpy.quantile(draws, [0.025, 0.975])
-    return _spearman(first.mean(0), second.mean(0)), float(low), float(high)
+    return order_agreement(first.mean(0), second.mean(0)), float(low), float(high)
 
 
-def _spearman(one: NDArray[numpy.float64], other: NDArray[numpy.float64]) -> float:
+def order_agreement(one: NDArray[numpy.float64], other: NDArray[numpy.float64]) -> float:
+    """Spearman's rank correlation, without ties."""
     ranks = [numpy.argsort(numpy.argsort(values)).astype(float) for values in (one, other)]
     return float(numpy.corrcoef(*ranks)[0, 1])

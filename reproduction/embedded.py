@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import torch
-from runs import ABLATIONS
+from plan import ABLATIONS
 
 from pgig.curves import auc
 from pgig.degradation import DenseEvaluator, Protocol, degrade, scored_by

@@ -7,11 +7,10 @@ from shutil import copyfile
 from typing import Any
 
 import numpy
-from claims import CLAIMS, Areas, Verdict, compared, rank_correlation, verdicts
+from claims import CLAIMS, Areas, Verdict, compared, order_agreement, rank_correlation, verdicts
 from embedded import NETWORKS
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
-from runs import PROTOCOLS
+from plan import PROTOCOLS
 
 from pgig.curves import auc
 from pgig.methods import PAPER_METHODS
@@ -106,13 +105,8 @@ def between(networks: Mapping[str, Areas], methods: Sequence[str]) -> str:
     """Rank correlations of mean areas between networks: different images, so no pairing and no interval."""
     names = list(networks)
     means = {name: numpy.array([networks[name][m].mean() for m in methods]) for name in names}
-    rows = [[one, *(f"{_spearman(means[one], means[other]):+.2f}" for other in names)] for one in names]
+    rows = [[one, *(f"{order_agreement(means[one], means[other]):+.2f}" for other in names)] for one in names]
     return table(["", *names], rows)
-
-
-def _spearman(one: NDArray[numpy.float64], other: NDArray[numpy.float64]) -> float:
-    ranks = [numpy.argsort(numpy.argsort(values)).astype(float) for values in (one, other)]
-    return float(numpy.corrcoef(*ranks)[0, 1])
 
 
 def protocols_table(runs: Mapping[str, Run]) -> str:

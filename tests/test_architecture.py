@@ -63,6 +63,26 @@ def test_importing_pgig_loads_nothing_heavy():
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
 
 
+def test_the_report_command_needs_no_torch(tmp_path):
+    code = "import sys; sys.argv = ['pgig', 'report', 'nothing']\nfrom pgig.__main__ import main\n"
+    code += "try: main()\nexcept SystemExit: pass\nprint('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    assert done.stdout.strip() == "False"
+    assert "nothing is not a run" in done.stderr
+
+
+def test_every_command_is_listed():
+    done = subprocess.run([sys.executable, "-m", "pgig", "--help"], capture_output=True, text=True)
+    source = (ROOT / "src" / "pgig" / "cli" / "__init__.py").read_text()
+    names = re.findall(r'^    "(\w+)": "\w+",$', source, re.M)
+    assert len(names) == 10
+    for name in names:
+        assert re.search(rf"\b{name}\b", done.stdout), name
+        helped = subprocess.run([sys.executable, "-m", "pgig", name, "--help"], capture_output=True, text=True)
+        assert helped.returncode == 0
+        assert "Usage" in helped.stdout
+
+
 def test_every_public_name_can_be_had():
     for name in pgig.__all__:
         assert getattr(pgig, name) is not None

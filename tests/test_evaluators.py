@@ -12,6 +12,7 @@ from pgig.incremental import IncrementalEvaluator, Plan, plan_of
 from pgig.runs import evaluators
 from pgig.runs.evaluators import Wish, affordable_rows, choose
 from pgig.runs.parts import read_curves
+from pgig.vision.models import MODELS
 
 PROTOCOL = Protocol(patch=4, steps=3)
 
@@ -37,6 +38,14 @@ def test_incremental_where_it_pays_and_dense_where_not():
     assert small.evaluator.name == "dense"
     assert "would save little" in small.note
     assert choose(Wish("dense"), network(), image(), PROTOCOL).evaluator.name == "dense"
+
+
+@pytest.mark.parametrize("name", ["squeezenet1_1", "resnet18", "vgg11_bn"])
+def test_untrained_networks_raise_no_doubt(name):
+    torch.manual_seed(0)  # their outputs hardly change with a patch: rounding must not count as a difference
+    found = choose(Wish(), MODELS[name](name, 1000).eval(), image(96), Protocol(patch=9, steps=2))
+    assert found.doubt is None
+    assert found.evaluator.name == "incremental"
 
 
 class Attention(nn.Module):

@@ -5,9 +5,9 @@ import sys
 
 def main() -> None:
     try:
-        from pgig.cli import run
+        from pgig.cli import main as command
 
-        run()
+        command()
     except ModuleNotFoundError as error:
         print(f"pgig: the command needs {error.name}: pip install 'pgig[cli]'", file=sys.stderr)  # noqa: T201
         sys.exit(2)

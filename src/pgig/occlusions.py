@@ -13,13 +13,13 @@ from torch import Tensor, nn
 from pgig.degradation.dense import check_score, score_of
 from pgig.errors import PgigError, PgigWarning
 from pgig.incremental import Plan, TracingError, plan_of
+from pgig.incremental.agreement import agrees
 from pgig.incremental.covering import covered_outputs
 from pgig.incremental.plan import Boxes
 
 _ROWS = 32  # covered images at once
 _TRIED = 3  # windows that are also computed whole
 OCCLUSION_BYTES = 512 * 2**20  # of activations that are kept, at most
-_TOLERANCE, _OF_CHANGE = 1e-5, 1e-2  # of what comes out, and of how much that changes
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ def _incremental_outputs(model: nn.Module, x: Tensor, boxes: Boxes, fill: Tensor
     key = tuple(x.shape), x.dtype, x.device
     some = numpy.unique(numpy.linspace(0, len(boxes) - 1, _TRIED).astype(int))
     wanted = torch.cat(list(_whole_outputs(model, x, boxes[some], fill)))
-    change = (wanted - model(x)).abs().max()
+    intact = model(x)
     for kept in (True, False):
         try:
             if not kept or model not in _plans or _plans[model][0] != key:
@@ -140,8 +140,7 @@ def _incremental_outputs(model: nn.Module, x: Tensor, boxes: Boxes, fill: Tensor
             return None
         except RuntimeError:  # what a model that has changed since may lead to
             continue
-        difference = (found[some] - wanted).abs().max()
-        if difference <= min(_TOLERANCE * wanted.abs().max(), max(_OF_CHANGE * change, 1e-12)):
+        if agrees(found[some], wanted, intact):
             return found
     warnings.warn("occlusion is computed whole: windows alone gave other results", PgigWarning, stacklevel=4)
     return None

@@ -1,4 +1,4 @@
-"""pgig degrade, pgig report"""
+"""pgig degrade"""
 
 import tomllib
 from pathlib import Path
@@ -160,24 +160,6 @@ def degrade(
     for method, area in sorted(standing.areas.items(), key=lambda item: item[1]):
         console.print(f"{method:32s} AUC {area:.4f}", highlight=False)
     console.print(f"done: {out}; pgig report {out} --out report makes the page", highlight=False, soft_wrap=True)
-
-
-@app.command()
-def report(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of runs.", show_default=False)],
-    out: Annotated[Path, typer.Option(help="Folder to write to.")] = Path("report"),
-) -> None:
-    """Make figures, tables and a page of one or several degradation runs.
-
-    Examples:
-    `pgig report runs/vgg16 --out report`
-
-    `pgig report runs/vgg16 runs/vgg16-blur --out both`
-    """
-    from pgig.report.degradation import write_report  # matplotlib is slow to load
-
-    page = write_report(runs, out)
-    console.print(f"the page is {page.resolve()}: open it in a browser", highlight=False, soft_wrap=True)
 
 
 def _listed(methods: str) -> list[str]:

@@ -103,7 +103,7 @@ def _read(folder: ImageFolder, preprocess: Preprocess) -> dict[str, Tensor]:
 def _settle(job: Randomization, name: str, model: nn.Module) -> None:
     """Write the configuration, or compare it with that of the run which goes on."""
     values: dict[str, Section] = {
-        "images": {"count": len(job.images.names), "digest": job.images.digest, **_listed(asdict(job.preprocess))},
+        "images": {"count": len(job.images.names), "digest": job.images.digest, **asdict(job.preprocess)},
         "model": {"model": name, "weights_digest": digest_of(model_digest(model))},
         "attributions": {
             "methods": list(job.methods), "score": job.score, "seed": job.seed,
@@ -116,10 +116,6 @@ def _settle(job: Randomization, name: str, model: nn.Module) -> None:
     if any((job.out / "stages").glob("*.csv")):
         check_same(job.out, values)
     write_config(job.out / "config.toml", values)
-
-
-def _listed(values: dict[str, object]) -> dict[str, object]:
-    return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
 
 
 def _path(out: Path, stage: Stage) -> Path:

@@ -8,20 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-ABLATIONS = (
-    "pgig,pattern_attribution,integrated_gradients,gradient_x_input,gradient,random,"
-    "pgig+start=one,pattern_attribution+start=one,pgig+baseline=black,pgig+baseline=blurred,"
-    "integrated_pattern_attribution,pgig+absolute,pattern_attribution+absolute,integrated_pattern_attribution+absolute,"
-    "integrated_gradients+absolute,gradient_x_input+absolute,gradient+absolute"
-)
-RANDOMIZED = "gradient,gradient_x_input,integrated_gradients,vargrad,guided_backprop,pattern_attribution,pgig,random"
-PROTOCOLS = {
-    "skip_top": ("--protocol", "skip_top"),
-    "positive_channels": ("--protocol", "positive_channels"),
-    "released": ("--protocol", "released"),
-    "image_mean": ("--fill", "image_mean"),
-    "blur": ("--fill", "blur"),
-}
+import page
+from embedded import run_embedded
+from plan import ABLATIONS, PROTOCOLS, RANDOMIZED
 
 
 def split(images: Path, out: Path) -> tuple[Path, Path]:
@@ -62,6 +51,8 @@ def main(images: Path, weights: Path, out: Path, model: str, threads: int | None
         "randomize", *network, "--images", evaluation, "--limit", 20, *auto, "--estimate-from", estimation,
         "--estimate-limit", 50, "--layers", 8, "--methods", RANDOMIZED, "--out", out / "randomized",
     )  # fmt: skip
+    run_embedded(out / "embedded")
+    page.main(out, Path(__file__).parents[1] / "docs")
 
 
 if __name__ == "__main__":
