@@ -1,8 +1,8 @@
 """Which evaluator a run uses: the incremental one where it can be had, agrees with the dense one and pays."""
 
 import copy
-import os
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy
 import torch
@@ -91,10 +91,11 @@ def affordable_rows(plan: Plan, memory: int, workers: int) -> int:
 
 
 def free_memory() -> int:
-    """Bytes; a guess where the system does not say."""
+    """Bytes that can be had without swapping; a guess where the system does not say."""
     try:
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (ValueError, OSError, AttributeError):
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
+    except (OSError, StopIteration, ValueError):
         return 8 * 2**30
 
 
