@@ -61,13 +61,34 @@ def test_what_cannot_be_had_is_said():
 
     found = choose(Wish(), Odd().eval(), image(), PROTOCOL)
     assert found.evaluator.name == "dense"
-    assert "cannot be traced" in found.note
+    assert "cannot be traced (its way depends on the values" in found.note
     with pytest.raises(PgigError, match="cannot take this model: it cannot be traced"):
         choose(Wish("incremental"), Odd().eval(), image(), PROTOCOL)
     partly = nn.Sequential(network()[:5], Attention(), nn.Conv2d(8, 5, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten()).eval()
     found = choose(Wish("incremental"), partly, image(16), PROTOCOL)
     assert found.evaluator.name == "incremental"
     assert "1 convolutions are computed whole" in found.note
+
+
+def test_attention_is_computed_whole_and_costly_rests_count():
+    class Attending(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv, self.attention, self.head = nn.Conv2d(3, 8, 3), nn.MultiheadAttention(8, 2), nn.Linear(8, 5)
+
+        def forward(self, x: Tensor) -> Tensor:
+            y = self.conv(x).flatten(2).permute(2, 0, 1)
+            return self.head(self.attention(y, y, y, need_weights=False)[0].mean(0))
+
+    torch.manual_seed(0)
+    found = choose(Wish("incremental"), Attending().eval(), image(16), PROTOCOL)
+    assert found.evaluator.name == "incremental"
+    assert found.doubt is None
+    mixed = nn.Sequential(nn.Conv2d(3, 8, 3), Attention(), nn.ConvTranspose2d(8, 64, 5, padding=2),
+                          nn.AdaptiveAvgPool2d(1), nn.Flatten()).eval()  # fmt: skip
+    found = choose(Wish(), mixed, image(16), PROTOCOL)
+    assert found.evaluator.name == "dense"
+    assert "would save little" in found.note
 
 
 def test_a_wrong_or_failing_evaluator_is_not_used(monkeypatch):

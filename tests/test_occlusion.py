@@ -100,8 +100,19 @@ def test_bad_windows(model):
         pgig.occlusion(model, x, target, window=4, stride=5)
     with pytest.raises(PgigError, match="unknown score"):
         pgig.occlusion(model, x, target, window=4, stride=4, score="odds")
-    with pytest.raises(PgigError, match="needs images"):
+    with pytest.raises(PgigError, match="needs a tensor of images"):
         pgig.occlusion(model, x[0], target, window=4, stride=4)
+    for wrong, match in (([0, 1], "2 targets for 1"), (9, "out of range"), ("cat", "must be a class index")):
+        with pytest.raises(PgigError, match=match):
+            pgig.occlusion(model, x, wrong, window=4, stride=4)
+    with pytest.raises(PgigError, match="training mode"):
+        pgig.occlusion(nn.Sequential(nn.BatchNorm2d(3), nn.Flatten()).double().train(), x, target, window=4, stride=4)
+    with pytest.raises(PgigError, match="one row of class scores"):
+        pgig.occlusion(model[:2], x, target, window=4, stride=4)
+    torch.testing.assert_close(
+        pgig.occlusion(model, x, window=5, stride=5),
+        pgig.occlusion(model, x, int(model(x).argmax()), window=5, stride=5),
+    )
     assert explainers("occlusion+window=8+stride=4")["occlusion+window=8+stride=4"] == Occlusion(8, 4)
     for wrong in ("occlusion+speed=3", "occlusion+window=wide"):
         with pytest.raises(PgigError, match=r"no option speed|expected a number"):

@@ -100,9 +100,35 @@ def test_the_command_answers_both_questions_and_goes_on(folder):
     assert run(folder, *call).returncode == 0
     assert stage.read_bytes() == content
     assert (folder / "run" / "stages" / "cascading-001.csv").stat().st_mtime_ns == stamp
+    for damage in (b"", content[: len(content) // 2], content.replace(b"spearman", b"x"), b"\xff\xfe"):
+        stage.write_bytes(damage)
+        done = run(folder, *call)
+        assert done.returncode == 2
+        assert "cascading-002.csv is damaged: delete it" in done.stderr
+    stage.write_bytes(content)
+    (folder / "run" / "stages.csv").unlink()  # killed at the very end
+    assert run(folder, *call).returncode == 0
     other = run(folder, *call, "--seed", "3")
     assert other.returncode == 2
     assert "seed was 0, now 3" in other.stderr
+
+
+def test_another_kind_of_run_is_not_overwritten_and_bad_images_are_named(folder):
+    size = ("--model", "net:make", "--size", "32", "--resize", "32", "--images", "photos", "--methods", "gradient")
+    assert run(folder, "degrade", *size, "--patch", "8", "--steps", "2", "--out", "run").returncode == 0
+    before = (folder / "run" / "config.toml").read_bytes()
+    done = run(folder, "randomize", *size, "--out", "run")
+    assert done.returncode == 2
+    assert "is that of a degradation run" in done.stderr
+    assert (folder / "run" / "config.toml").read_bytes() == before
+    (folder / "photos" / "0.png").write_bytes(b"")
+    done = run(folder, "randomize", *size, "--limit", "3", "--out", "sanity")
+    assert done.returncode == 0
+    assert "1 of the images could not be read" in done.stderr
+    assert "0.png" in (folder / "sanity" / "skipped.csv").read_text()
+    done = run(folder, "report", "sanity")
+    assert done.returncode == 2
+    assert "is that of a randomisation run" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -110,6 +136,7 @@ def test_the_command_answers_both_questions_and_goes_on(folder):
     [
         (("--methods", "pgig"), "pattern methods need patterns"),
         (("--modes", "up"), "unknown mode 'up'"),
+        (("--modes", ","), "no mode given"),
         (("--layers", "0"), "at least one layer"),
         (("--limit", "0"), "limits must be at least 1"),
         (("--methods", ""), "no method given"),

@@ -12,6 +12,9 @@ from pgig.variants import find_variant
 
 def test_names_stand_for_options():
     assert find_variant("pgig+start=one").method == METHODS["pgig"].with_options(start="one")
+    assert find_variant("pgig+absolute").absolute
+    assert find_variant("pgig+absolute=true").absolute
+    assert not find_variant("pgig+absolute=false").absolute
     assert find_variant("pgig+steps=7").method == METHODS["pgig"].with_options(steps=7)
     assert find_variant("pgig+multiply_by_input=false").method.multiply_by_input is False
     assert find_variant("vargrad+variance=0.3").method.options["variance"] == 0.3
@@ -29,6 +32,9 @@ def test_names_stand_for_options():
         ("pgig+baseline=grey", "unknown baseline 'grey'"),
         ("gradient+baseline=black", "has no path"),
         ("pgig+start=two", "unknown start"),
+        ("pgig+absolute=no", "expected true or false"),
+        ("pgig+", "each option once"),
+        ("pgig+steps=3+steps=4", "each option once"),
     ],
 )
 def test_wrong_names(name, match):

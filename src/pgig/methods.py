@@ -118,7 +118,7 @@ def find_method(method: str | Method) -> Method:
     if method == "occlusion":
         raise PgigError("occlusion takes no gradients: call pgig.occlusion, or name it in a command")
     if method not in METHODS:
-        raise PgigError(f"unknown method {method!r}; known: {', '.join(METHODS)}")
+        raise PgigError(f"unknown method {method!r}; known: {', '.join(METHODS)}, occlusion")
     return METHODS[method]
 
 

@@ -16,6 +16,9 @@ from pgig.incremental import Plan, TracingError, plan_of
 from pgig.incremental.agreement import agrees
 from pgig.incremental.covering import covered_outputs
 from pgig.incremental.plan import Boxes
+from pgig.models import check_model
+from pgig.rules import plain
+from pgig.scores import Target
 
 _ROWS = 32  # covered images at once
 _TRIED = 3  # windows that are also computed whole
@@ -49,15 +52,18 @@ class Occlusion:
             raise PgigError(f"expected a number: {error}") from None
 
     def __call__(
-        self, model: nn.Module, x: Tensor, target: Tensor, score: str = "probability", incremental: bool = True
+        self, model: nn.Module, x: Tensor, target: Target = None, score: str = "probability", incremental: bool = True
     ) -> Tensor:
         """Attributions shaped like x, [n, channels, height, width], the same in every channel.
 
+        target: a class for all, one for each, or None for the predicted ones.
         incremental: compute only what each window reaches, where the model can be treated so.
         """
         check_score(score)
-        if x.dim() != 4:
-            raise PgigError(f"occlusion needs images [n, channels, height, width], got shape {tuple(x.shape)}")
+        check_model(model, [plain], None)
+        if not isinstance(x, Tensor) or x.dim() != 4 or len(x) == 0:
+            raise PgigError("occlusion needs a tensor of images, [n, channels, height, width]")
+        target = _classes(model, x, target)
         boxes = self.boxes(x.shape[2], x.shape[3])
         return torch.cat([self._map(model, x[n : n + 1], target[n : n + 1], score, boxes, incremental)
                           for n in range(len(x))])  # fmt: skip
@@ -88,7 +94,7 @@ class Occlusion:
 def occlusion(
     model: nn.Module,
     inputs: Tensor,
-    target: Tensor,
+    target: Target = None,
     *,
     window: int = 16,
     stride: int = 8,
@@ -97,6 +103,26 @@ def occlusion(
 ) -> Tensor:
     """An occlusion map for each image, shaped like the inputs. See `Occlusion`."""
     return Occlusion(window, stride, baseline)(model, inputs, target, score)
+
+
+def _classes(model: nn.Module, x: Tensor, target: Target) -> Tensor:
+    """One class for each image."""
+    with torch.no_grad():
+        output = model(x[:1] if target is not None else x)
+    if not isinstance(output, Tensor) or output.dim() != 2:
+        raise PgigError("occlusion needs a model that returns one row of class scores per image")
+    if target is None:
+        return output.argmax(1)
+    try:
+        found = torch.as_tensor(target, device=x.device).long().reshape(-1)
+    except (TypeError, ValueError, RuntimeError):
+        raise PgigError(f"target must be a class index, or one for each image, got {target!r}") from None
+    found = found.expand(len(x)) if len(found) == 1 else found
+    if len(found) != len(x):
+        raise PgigError(f"{len(found)} targets for {len(x)} images")
+    if int(found.min()) < 0 or int(found.max()) >= output.shape[1]:
+        raise PgigError(f"target {found.tolist()} is out of range: the model has {output.shape[1]} classes")
+    return found
 
 
 def _intervals(size: int, window: int, stride: int) -> list[tuple[int, int]]:
@@ -116,7 +142,7 @@ def _whole_outputs(model: nn.Module, x: Tensor, boxes: Boxes, fill: Tensor) -> I
 
 
 # Plans of models, for the next image of the same shape; they go with their models.
-_plans: WeakKeyDictionary[nn.Module, tuple[object, Plan]] = WeakKeyDictionary()
+_plans: WeakKeyDictionary[nn.Module, tuple[object, Plan | None]] = WeakKeyDictionary()
 
 
 def _incremental_outputs(model: nn.Module, x: Tensor, boxes: Boxes, fill: Tensor) -> Tensor | None:
@@ -134,9 +160,12 @@ def _incremental_outputs(model: nn.Module, x: Tensor, boxes: Boxes, fill: Tensor
             if not kept or model not in _plans or _plans[model][0] != key:
                 _plans[model] = key, plan_of(model, x)
             plan = _plans[model][1]
+            if plan is None:
+                return None
             rows = max(1, min(_ROWS, OCCLUSION_BYTES // plan.bytes_per_row - 1))
             found = torch.cat(list(covered_outputs(plan, x, boxes, fill, rows)))
         except TracingError:
+            _plans[model] = key, None
             return None
         except RuntimeError:  # what a model that has changed since may lead to
             continue

@@ -56,6 +56,8 @@ def layers_from_the_top(model: nn.Module, x: Tensor) -> list[str]:
 
 def stages_of(layers: Sequence[str], modes: Sequence[Mode], most: int | None = None) -> list[Stage]:
     """Every layer, or `most` of them evenly spread, the first and the last among them."""
+    if not modes:
+        raise PgigError(f"no mode given; choose one of: {', '.join(get_args(Mode))}")
     if unknown := set(modes) - set(get_args(Mode)):
         raise PgigError(f"unknown mode {sorted(unknown)[0]!r}; choose one of: {', '.join(get_args(Mode))}")
     if most is not None and most < 1:

@@ -32,7 +32,7 @@ def find_variant(text: str) -> Variant:
     method = find_method(name)
     given = options_in(text)
     baseline: Any = given.pop("baseline", "zero")
-    absolute = given.pop("absolute", None) == ""
+    absolute = bool(_typed(given.pop("absolute", "false") or "true", False))
     options = {key: _typed(value, method.options.get(key)) for key, value in given.items()}
     if baseline not in get_args(BaselineName):
         raise PgigError(
@@ -45,7 +45,10 @@ def find_variant(text: str) -> Variant:
 
 def options_in(text: str) -> dict[str, str]:
     """What stands behind the name, as it is written."""
-    pairs = (part.partition("=") for part in text.split("+")[1:])
+    pairs = [part.partition("=") for part in text.split("+")[1:]]
+    keys = [key for key, _, _ in pairs]
+    if not all(keys) or len(set(keys)) < len(keys):
+        raise PgigError(f"expected name+option=value with each option once, got {text!r}")
     return {key: value for key, _, value in pairs}
 
 

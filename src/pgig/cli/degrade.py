@@ -58,7 +58,11 @@ def degrade(
     weights: Weights = None,
     patterns: Annotated[Path | None, typer.Option(help="Patterns of this model (safetensors).")] = None,
     methods: Annotated[
-        str, typer.Option(help="Names, comma between; `all`: the paper's ten and random; `module:name` for your own.")
+        str,
+        typer.Option(
+            help="Names, comma between; `all`: the paper's ten and random; also `occlusion`, variants such as "
+            "`pgig+start=one`, and `module:name` for your own."
+        ),
     ] = "all",
     limit: Annotated[int | None, typer.Option(help="Only the first N images.")] = None,
     patch: Annotated[int, typer.Option(help="Side of a patch, in pixels.")] = 9,

@@ -49,7 +49,10 @@ def explain(
     images: Annotated[list[Path], typer.Argument(metavar="IMAGE...", help="Image files.", show_default=False)],
     model: Model,
     weights: Weights = None,
-    methods: Annotated[str, typer.Option(help="Names, comma between; or `all`: the paper's ten and random.")] = "all",
+    methods: Annotated[
+        str,
+        typer.Option(help="Names, comma between (`pgig methods`; `module:name` for your own); or `all`: the paper's."),
+    ] = "all",
     target: Annotated[int | None, typer.Option(help="The class to explain; without, the predicted one.")] = None,
     patterns: Annotated[Path | None, typer.Option(help="Patterns of this model (safetensors).")] = None,
     references: Annotated[

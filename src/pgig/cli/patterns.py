@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from torch import Tensor, nn
 
 from pgig.cli.app import app
 from pgig.cli.options import Channels, Mean, Model, Resize, Size, Std, Weights, preprocess_of, regime_of
@@ -17,7 +18,7 @@ from pgig.runs.evaluators import Wish, choose
 from pgig.vision import load_model
 from pgig.vision.estimate import estimate_from_folder
 from pgig.vision.folders import ImageFolder
-from pgig.vision.models import check_image
+from pgig.vision.models import check_image, classes_of
 from pgig.vision.preprocess import example as torch_example
 from pgig.vision.published import read_published_patterns
 
@@ -117,10 +118,18 @@ def check(
     image = torch_example(size)
     report = preflight(network, image)
     print(report)  # noqa: T201 (a wide table: no wrapping)
-    chosen = choose(Wish(), network, image, Protocol(patch=min(9, size), steps=1))
-    print(f"degradation: {chosen.note}")  # noqa: T201
+    print(f"degradation: {_evaluator(network, image, size)}")  # noqa: T201
     if not report.ok:
         raise typer.Exit(2)
+
+
+def _evaluator(network: nn.Module, image: Tensor, size: int) -> str:
+    """Which one a degradation run would use, or why there can be none."""
+    try:
+        classes_of(network, size)
+    except PgigError as error:
+        return f"not possible: {error}"
+    return choose(Wish(), network, image, Protocol(patch=min(9, size), steps=1)).note
 
 
 def _check_targets(out: Path, moments: Path | None, weights: str | None) -> None:

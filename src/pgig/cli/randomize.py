@@ -7,7 +7,7 @@ import typer
 
 from pgig.cli.app import app
 from pgig.cli.options import Channels, Mean, Model, Resize, Size, Std, Weights, preprocess_of
-from pgig.cli.terminal import console, goes_on, progress_of
+from pgig.cli.terminal import console, errors, goes_on, progress_of
 from pgig.errors import PgigError
 from pgig.files import check_target
 from pgig.patterns import Patterns
@@ -28,7 +28,7 @@ def randomize(
         typer.Option(help="Images to estimate patterns from anew at every stage; without, only frozen ones."),
     ] = None,
     methods: Annotated[
-        str, typer.Option(help="Names, comma between; `module:name` for your own.")
+        str, typer.Option(help="Names, comma between; variants such as `pgig+start=one`; `module:name` for your own.")
     ] = "gradient,integrated_gradients,guided_backprop,pattern_attribution,pgig,random",
     limit: Annotated[int, typer.Option(help="Only the first N images.")] = 20,
     estimate_limit: Annotated[int, typer.Option(help="Only the first N images of the estimation.")] = 50,
@@ -71,4 +71,8 @@ def randomize(
     from pgig.report.randomization import write_randomization  # matplotlib is slow to load
 
     page = write_randomization(out)
+    if skipped := (out / "skipped.csv").read_text(encoding="utf-8").count("\n") - 1:
+        errors.print(
+            f"{skipped} of the images could not be read: see {out}/skipped.csv", highlight=False, soft_wrap=True
+        )
     console.print(f"done: {page}, with {out}/table.csv and {out}/randomization.png", highlight=False, soft_wrap=True)

@@ -38,7 +38,10 @@ FIRST_OF = (
     aten._native_batch_norm_legit_no_training.default, aten.max_pool2d_with_indices.default,
     aten.adaptive_max_pool2d.default,
 )  # fmt: skip
-LAYERS = aten.conv2d.default, aten.conv2d.padding, aten.convolution.default, aten.linear.default
+LAYERS = (
+    aten.conv2d.default, aten.conv2d.padding, aten.convolution.default, aten.conv_transpose2d.input,
+    aten.linear.default,
+)  # fmt: skip
 NORMS = aten._native_batch_norm_legit_no_training.default, aten.batch_norm.default
 # elementwise, but not marked so
 _UNMARKED = (

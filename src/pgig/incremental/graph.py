@@ -1,8 +1,10 @@
 """A model as a graph of torch's own operators, whatever way it is written; by torch.export."""
 
+import logging
 import operator
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,18 +36,19 @@ def graph_of(model: nn.Module, example: Tensor) -> Graph:
     """example: one image, [1, channels, height, width]."""
     pair = example.expand(2, *example.shape[1:])
     try:
-        with torch.no_grad(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with torch.no_grad(), _in_silence():
             shapes = ({0: Dim("batch", min=1, max=2**20)},)
             exported = export(model, (pair,), dynamic_shapes=shapes, strict=False).run_decompositions({})
     except Exception as error:  # what a model's own code or the tracer may raise has no common type
         reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+        if "data-dependent" in reason:
+            reason = "its way depends on the values that it computes"
         raise TracingError(f"it cannot be traced ({reason[:160]})") from error
     signature = exported.graph_signature
     if signature.buffers_to_mutate or signature.user_inputs_to_mutate:
         raise TracingError("it changes its own state or its input")
     for node in exported.graph.nodes:
-        if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
+        if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()) and _is_random(node):
             raise TracingError(f"it draws random numbers ({node.target})")
         if node.target in _OVER_THE_BATCH:
             raise TracingError("it normalises over the batch")
@@ -65,6 +68,24 @@ def graph_of(model: nn.Module, example: Tensor) -> Graph:
     if len(inputs) != 1 or len(signature.user_outputs) != 1 or not isinstance(returned, fx.Node):
         raise TracingError("it does not take one tensor and return one")
     return Graph(tuple(nodes), constants, inputs[0], returned)
+
+
+def _is_random(node: fx.Node) -> bool:
+    """Attention is marked so for its dropout, which is off in evaluation."""
+    return float(arguments_of(node).get("dropout_p", 1.0)) != 0
+
+
+@contextmanager
+def _in_silence() -> Iterator[None]:
+    """What the tracer has to say of models that it cannot trace fills pages; the reason is enough."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
 
 
 def arguments_of(node: fx.Node) -> dict[str, Any]:

@@ -25,6 +25,11 @@ def write_randomization(folder: Path) -> Path:
     """A pure function of the run folder. Gives the page."""
     stages = _stages(folder)
     found = {stage["stage"]: _read(folder / "stages" / f"{stage['stage']}.csv") for stage in stages}
+    shapes = {stage: [(m, len(v["ssim"])) for m, v in of_stage.items()] for stage, of_stage in found.items()}
+    most = max(shapes.values(), key=lambda shape: (len(shape), shape[0][1]))
+    for stage, shape in shapes.items():
+        if shape != most:
+            raise _damaged(folder / "stages" / f"{stage}.csv")
     means = {stage: _means(of_stage) for stage, of_stage in found.items()}
     modes = list(dict.fromkeys(stage["mode"] for stage in stages))
     write_csv(
@@ -56,13 +61,22 @@ def _stages(folder: Path) -> list[dict[str, str]]:
 
 def _read(path: Path) -> dict[str, dict[str, NDArray[numpy.float64]]]:
     collected: dict[str, dict[str, list[float]]] = {}
-    with path.open(newline="", encoding="utf-8") as file:
-        for row in csv.DictReader(file):
-            label = f"{row['method']} ({row['patterns']})" if row["patterns"] else row["method"]
-            values = collected.setdefault(label, {measure: [] for measure in MEASURES})
-            for measure in MEASURES:
-                values[measure].append(float(row[measure]))
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            for row in csv.DictReader(file):
+                label = f"{row['method']} ({row['patterns']})" if row["patterns"] else row["method"]
+                values = collected.setdefault(label, {measure: [] for measure in MEASURES})
+                for measure in MEASURES:
+                    values[measure].append(float(row[measure]))
+    except (OSError, KeyError, TypeError, ValueError, csv.Error) as error:
+        raise _damaged(path) from error
+    if len({len(values["ssim"]) for values in collected.values()}) != 1:
+        raise _damaged(path)
     return {label: {m: numpy.array(v) for m, v in values.items()} for label, values in collected.items()}
+
+
+def _damaged(path: Path) -> PgigError:
+    return PgigError(f"{path} is damaged: delete it, and the same command makes it anew")
 
 
 def _means(found: Mapping[str, Mapping[str, NDArray[numpy.float64]]]) -> dict[str, dict[str, Interval]]:

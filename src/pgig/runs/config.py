@@ -30,6 +30,10 @@ def read_config(path: Path, needed: Sequence[str] = SECTIONS) -> dict[str, dict[
         found = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise PgigError(f"cannot read the configuration {path}: {error}") from error
+    if "randomization" in found and "randomization" not in needed:
+        raise PgigError(f"{path} is that of a randomisation run, not of a degradation run")
+    if "degradation" in found and "degradation" not in needed:
+        raise PgigError(f"{path} is that of a degradation run, not of a randomisation run")
     if missing := [name for name in needed if not isinstance(found.get(name), dict)]:
         raise PgigError(f"the configuration {path} is damaged: it has no section [{missing[0]}]")
     return found

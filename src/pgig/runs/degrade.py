@@ -108,7 +108,9 @@ def prepare(job: Job, workers: int) -> Prepared:
     job = replace(job, labels=labels)
     digest = digest_of(model_digest(model))
     if ":" in job.model and digest_of(model_digest(load_model(job.model, job.weights))) != digest:
-        raise PgigError(f"{job.model} is another model each time it is made: give it weights, or seed it")
+        raise PgigError(
+            f"{job.model} is another model each time it is made, or changes itself: give it weights, or seed it"
+        )
     chosen = choose(_wish(job, workers), model, _first_image(job), job.protocol)
     job = replace(job, digest=digest, evaluator=chosen.evaluator.name, batch_size=chosen.batch_size)
     sections = _sections(job, workers, digest, found)

@@ -15,7 +15,7 @@ from pgig.explainers import explainers, needs_patterns, needs_references
 from pgig.patterns import Patterns, model_digest
 from pgig.randomization import Mode, Row, Stage, compare_randomised, layers_from_the_top, maps_of, stages_of
 from pgig.report.tables import write_csv
-from pgig.runs.config import Section, check_same, write_config
+from pgig.runs.config import Section, check_same, read_config, write_config
 from pgig.runs.job import digest_of
 from pgig.vision.folders import ImageFolder
 from pgig.vision.models import classes_of, output_for
@@ -51,11 +51,16 @@ def run_randomization(
     if job.patterns is not None:
         job.patterns.check(model)
     classes_of(model, job.preprocess.size)
-    images = _read(job.images, job.preprocess)
+    images, skipped = _read(job.images, job.preprocess)
     if needs_references(table) and len(images) < 2:
         raise PgigError("expected_gradients draws its references from the other images: give more than one")
     stages = stages_of(layers_from_the_top(model, next(iter(images.values()))), job.modes, job.layers)
     _settle(job, name, model)
+    write_csv(job.out / "skipped.csv", ["image", "reason"], skipped.items())
+    write_csv(
+        job.out / "stages.csv", ["stage", "mode", "number", "layer", "randomised"],
+        ([stage.name, stage.mode, stage.number, stage.layer, len(stage.layers)] for stage in stages),
+    )  # fmt: skip
     todo = [stage for stage in stages if not _path(job.out, stage).is_file()]
     total = len(stages) * len(images)
     progress(total - len(todo) * len(images), total)
@@ -75,10 +80,6 @@ def run_randomization(
             done.append(row)
             progress(number * len(images) + len({each.image for each in done}), total)
         write_csv(_path(job.out, stage), HEAD, (astuple(row) for row in done))
-    write_csv(
-        job.out / "stages.csv", ["stage", "mode", "number", "layer", "randomised"],
-        ([stage.name, stage.mode, stage.number, stage.layer, len(stage.layers)] for stage in stages),
-    )  # fmt: skip
     return stages
 
 
@@ -86,18 +87,22 @@ def _estimator(job: Randomization) -> Callable[[nn.Module], Mapping[str, Tensor]
     if job.estimation is None:
         return None
     folder = job.estimation
+    _read(folder.first(1), job.preprocess)  # where not even the first can be read, better now than in an hour
     return lambda model: estimate_patterns(model, (x for _, x in folder.batches(job.preprocess, _BATCH, 0, {})))
 
 
-def _read(folder: ImageFolder, preprocess: Preprocess) -> dict[str, Tensor]:
+def _read(folder: ImageFolder, preprocess: Preprocess) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Images by name, and those that cannot be read with reasons."""
     found: dict[str, Tensor] = {}
+    skipped: dict[str, str] = {}
     for name in folder.names:
         one = ImageFolder((name,), folder.read)
-        for _, x in one.batches(preprocess, 1, 0, {}):
+        for _, x in one.batches(preprocess, 1, 0, skipped):
             found[name] = x
     if not found:
-        raise PgigError("none of the images could be read")
-    return found
+        name, reason = next(iter(skipped.items()))
+        raise PgigError(f"none of the images could be read; {name}: {reason}")
+    return found, skipped
 
 
 def _settle(job: Randomization, name: str, model: nn.Module) -> None:
@@ -115,6 +120,8 @@ def _settle(job: Randomization, name: str, model: nn.Module) -> None:
     }  # fmt: skip
     if any((job.out / "stages").glob("*.csv")):
         check_same(job.out, values)
+    elif (job.out / "config.toml").exists():
+        read_config(job.out / "config.toml", ["randomization"])  # refuses what is another kind of run
     write_config(job.out / "config.toml", values)
 
 
