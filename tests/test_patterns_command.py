@@ -192,7 +192,9 @@ def test_check_says_yes_or_no(folder):
     done = run(folder, "check", "--model", "net:make", "--size", "32")
     assert done.returncode == 0
     assert "pattern, positive regime" in done.stdout
-    assert done.stdout.strip().splitlines()[-1].startswith("yes")
+    verdict, evaluator = done.stdout.strip().splitlines()[-2:]
+    assert verdict.startswith("yes")
+    assert evaluator.startswith("degradation: incremental")
     (folder / "nothing.py").write_text(
         "from torch import nn\ndef make(): return nn.Sequential(nn.Flatten(), nn.ReLU())\n"
     )
