@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from pgig.errors import PgigError
-from pgig.explainers import Explainer, explain_all, method_of, needs_patterns
+from pgig.explainers import Explainer, explain_all, needs_patterns, needs_references
 from pgig.patterns import Patterns
 from pgig.randomness import draws
 from pgig.similarity import spearman, ssim
@@ -134,10 +134,9 @@ def maps_of(
     if not table:
         return {}
     others = [image for other, image in images.items() if other != name]
-    uses_references = any(m is not None and m.points.needs_references for m in map(method_of, table.values()))
     found = explain_all(
         table, model, x, torch.tensor([target]), patterns=patterns, ids=[name], seed=seed, score=score,
-        references=torch.cat(others) if others and uses_references else None,
+        references=torch.cat(others) if others and needs_references(table) else None,
     )  # fmt: skip
     return {method: attribution[0].sum(0) for method, attribution in found.items()}
 

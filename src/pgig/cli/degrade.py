@@ -123,8 +123,6 @@ def degrade(
 
     `pgig degrade --config runs/vgg16/config.toml --attributions-from runs/vgg16 --fill blur --out runs/vgg16-blur`
     """
-    if memory is not None and not 0 < memory < float("inf"):
-        raise PgigError(f"memory must be above zero, got {memory}")
     if target not in ("predicted", "label"):
         raise PgigError(f"unknown target {target!r}; choose 'predicted' or 'label'")
     if limit is not None and limit < 1:

@@ -10,8 +10,6 @@ from torch import Tensor
 from pgig.incremental.operations import Windows
 from pgig.incremental.plan import Boxes, Plan
 
-_TOGETHER = 16  # windows computed at once
-
 
 @torch.inference_mode()
 def covered_outputs(plan: Plan, x: Tensor, boxes: Boxes, fill: Tensor, rows: int) -> Iterator[Tensor]:
@@ -26,7 +24,7 @@ def covered_outputs(plan: Plan, x: Tensor, boxes: Boxes, fill: Tensor, rows: int
         some = boxes[first : first + rows]
         _cover(plan, some, fill)
         computed = []
-        for alike in plan.alike(some, _TOGETHER):
+        for alike in plan.alike(some):
             computed.append((alike, plan.update(alike, some[alike])))
         yield plan.result(slice(0, len(some))).clone()
         for alike, windows in computed:

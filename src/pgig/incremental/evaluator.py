@@ -13,9 +13,6 @@ from pgig.incremental.operations import Windows
 from pgig.incremental.plan import Boxes, Plan
 
 _QUEUED = 128  # maps that wait until the rest of the model is computed for all
-# Windows that are computed at once must have one size, that of the largest: the more of them, the more is computed in
-# vain; the fewer, the more calls. About so many multiply-adds are worth a call, so many windows never too few or many.
-_WORK, _FEWEST, _MOST = 10**10, 6, 24
 _SMALL = 2**17  # bytes: larger maps do not wait
 
 
@@ -62,12 +59,8 @@ class IncrementalEvaluator:
         boxes = numpy.stack([numpy.stack([top, top + grid.patch], 1), numpy.stack([left, left + grid.patch], 1)], 1)
         if chosen.shape[1] > 1:
             rows, boxes = self._joined(boxes.reshape(*chosen.shape, 2, 2))
-        for some in self._plan.alike(boxes, self._together(boxes)):
+        for some in self._plan.alike(boxes):
             self._plan.update(rows[some], boxes[some])
-
-    def _together(self, boxes: Boxes) -> int:
-        each = float(self._plan.estimated_work(boxes).mean())
-        return int(min(_MOST, max(_FEWEST, _WORK / max(1.0, each))))
 
     def _joined(self, boxes: Boxes) -> tuple[NDArray[numpy.int64], Boxes]:  # [rows, r, 2, 2]
         """For each row all its boxes, or one that holds them, whichever is less work."""

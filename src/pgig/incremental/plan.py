@@ -15,6 +15,9 @@ from pgig.incremental.reach import Places
 
 WHOLE = 0.8  # of a map: a window larger than this is made the whole map
 _WHOLE_AT_ONCE = 8  # rows whose layers are computed whole
+# Windows that are computed at once must have one size, that of the largest: the more of them, the more is computed in
+# vain; the fewer, the more calls. About so many multiply-adds are worth a call, so many windows never too few or many.
+_WORK, _FEWEST, _MOST = 10**10, 6, 24
 _PROVABLE = 512  # pixels: beyond, there are too many windows to look at all
 
 Boxes = NDArray[numpy.int64]  # [e, 2 axes, (lo, hi)]
@@ -162,11 +165,13 @@ class Plan:
         each = numpy.array([0 if step.operation is None else step.operation.work for step in self.steps])
         return numpy.asarray((widths[0] * widths[1] * each).sum(1))
 
-    def alike(self, boxes: Boxes, together: int) -> list[NDArray[numpy.int64]]:
-        """Boxes by number, about `together` at a time, so that those whose windows have similar sizes go together.
+    def alike(self, boxes: Boxes) -> list[NDArray[numpy.int64]]:
+        """Boxes by number, some at a time, so that those whose windows have similar sizes go together.
 
         Near the border of the image windows are small; at once, all are as large as the largest.
         """
+        each = max(1.0, float(self.estimated_work(boxes).mean()))
+        together = min(_MOST, max(_FEWEST, _WORK / each))
         parts = max(1, round((len(boxes) / together) ** 0.5))
         down, across = (self._extent(axis, boxes[:, axis]) for axis in (0, 1))
         found = []
