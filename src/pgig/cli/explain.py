@@ -106,9 +106,10 @@ def explain(
     for number, picture in enumerate(pictures):
         _print_predictions(picture.name, likeliest[number], names)
         others = [other.x for other in pictures[:number] + pictures[number + 1 :]]
+        wanted = likeliest[number][0][0] if target is None else target
         with progress_of(f"{picture.name}: {len(chosen)} methods") as progress:
             found = explain_picture(
-                network, picture, chosen, target, out, drawn_from if drawn_from is not None else others,
+                network, picture, chosen, wanted, out, drawn_from if drawn_from is not None else others,
                 save_arrays=save_arrays, progress=progress, **options,
             )  # fmt: skip
         for name, attribution in found.items():

@@ -98,7 +98,7 @@ def explain_picture(
     model: nn.Module,
     picture: Picture,
     methods: Sequence[str],
-    target: int | None,
+    target: int,
     out: Path,
     references: Sequence[Tensor] = (),
     *,
@@ -111,9 +111,8 @@ def explain_picture(
     Random draws go by the picture's name, so that they do not depend on what else is explained.
     """
     options["references"] = torch.cat(list(references)) if references else None
-    wanted = predictions(model, picture, 1)[0][0] if target is None else target
     attributions = explain_all(
-        explainers(methods), model, picture.x, torch.tensor([wanted]), ids=[picture.name], progress=progress, **options
+        explainers(methods), model, picture.x, torch.tensor([target]), ids=[picture.name], progress=progress, **options
     )
     single = {name: a[0] for name, a in attributions.items()}
     folder = out / picture.name
