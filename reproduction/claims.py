@@ -8,7 +8,7 @@ from typing import Literal
 import numpy
 from numpy.typing import NDArray
 
-from pgig.statistics import Comparison, comparisons, corrected
+from pgig.statistics import Comparison, Interval, comparisons, corrected
 
 ALIKE = 0.02
 LEVEL = 0.05
@@ -45,13 +45,42 @@ CLAIMS = (
 
 
 @dataclass(frozen=True)
+class Measured:
+    """A pair, and by how much its first method is better."""
+
+    pair: Pair
+    ahead: Interval
+    p: float
+
+    @property
+    def as_claimed(self) -> bool:
+        if self.pair.kind == "better":
+            return self.ahead.mean > 0 and self.p < LEVEL
+        within = self.ahead.low > -ALIKE and self.ahead.high < ALIKE
+        return within or self.ahead.low <= 0 <= self.ahead.high
+
+    def __str__(self) -> str:
+        clear = self.p < LEVEL if self.pair.kind == "better" else not self.as_claimed
+        how = ("better than" if self.ahead.mean > 0 else "worse than") if clear else "about as good as"
+        d = self.ahead
+        return f"`{self.pair.one}` {how} `{self.pair.other}`, {d.mean:+.3f} [{d.low:+.3f}, {d.high:+.3f}]"
+
+
+@dataclass(frozen=True)
 class Verdict:
     claim: Claim
-    failed: tuple[str, ...]  # pairs that are not as claimed, in words
+    measured: tuple[Measured, ...]
 
     @property
     def holds(self) -> bool:
-        return not self.failed
+        return all(pair.as_claimed for pair in self.measured)
+
+    @property
+    def closest(self) -> Measured:
+        """The pair that is nearest to the contrary: the smallest lead, or the largest difference."""
+        if self.claim.pairs[0].kind == "better":
+            return min(self.measured, key=lambda each: each.ahead.mean)
+        return max(self.measured, key=lambda each: abs(each.ahead.mean))
 
 
 def compared(areas: Areas) -> dict[tuple[str, str], Comparison]:
@@ -64,25 +93,16 @@ def compared(areas: Areas) -> dict[tuple[str, str], Comparison]:
 
 def verdicts(areas: Areas) -> list[Verdict]:
     found = compared(areas)
-    return [Verdict(claim, tuple(filter(None, (_failure(pair, found) for pair in claim.pairs)))) for claim in CLAIMS]
+    return [Verdict(claim, tuple(_measured(pair, found) for pair in claim.pairs)) for claim in CLAIMS]
 
 
-def _failure(pair: Pair, found: Mapping[tuple[str, str], Comparison]) -> str | None:
-    """What was found in place of what is claimed, or None."""
-    turned = (pair.one, pair.other) not in found
-    measured = found[(pair.other, pair.one) if turned else (pair.one, pair.other)]
-    sign = -1 if turned else 1
-    ahead = sign * measured.difference.mean  # by how much the first is better
-    low, high = sorted((sign * measured.difference.low, sign * measured.difference.high))
-    if pair.kind == "better":
-        if ahead > 0 and measured.p < LEVEL:
-            return None
-        how = "worse" if ahead < 0 and measured.p < LEVEL else "not clearly better"
-        return f"{pair.one} is {how} than {pair.other} ({ahead:+.3f} [{low:+.3f}, {high:+.3f}])"
-    if low <= 0 <= high or (low > -ALIKE and high < ALIKE):
-        return None
-    better, worse = (pair.one, pair.other) if ahead > 0 else (pair.other, pair.one)
-    return f"{better} is better than {worse} ({abs(ahead):.3f})"
+def _measured(pair: Pair, found: Mapping[tuple[str, str], Comparison]) -> Measured:
+    if (pair.one, pair.other) in found:
+        each = found[pair.one, pair.other]
+        return Measured(pair, each.difference, each.p)
+    each = found[pair.other, pair.one]
+    d = each.difference
+    return Measured(pair, Interval(-d.mean, -d.high, -d.low), each.p)
 
 
 def rank_correlation(one: Areas, other: Areas, methods: Sequence[str], seed: int = 0) -> tuple[float, float, float]:

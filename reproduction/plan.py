@@ -7,10 +7,6 @@ ABLATIONS = (
     "integrated_gradients+absolute,gradient_x_input+absolute,gradient+absolute"
 )
 RANDOMIZED = "gradient,gradient_x_input,integrated_gradients,vargrad,guided_backprop,pattern_attribution,pgig,random"
-PROTOCOLS = {
-    "skip_top": ("--protocol", "skip_top"),
-    "positive_channels": ("--protocol", "positive_channels"),
-    "released": ("--protocol", "released"),
-    "image_mean": ("--fill", "image_mean"),
-    "blur": ("--fill", "blur"),
-}
+RELEASED = "skip_top", "positive_channels", "released"  # for --protocol, in place of the paper's
+FILLS = "image_mean", "blur"  # for --fill, in place of the patch's own mean
+REGIMES = "auto", "centred"

@@ -10,19 +10,29 @@ from pathlib import Path
 
 import page
 from embedded import run_embedded
-from plan import ABLATIONS, PROTOCOLS, RANDOMIZED
+from plan import ABLATIONS, FILLS, RANDOMIZED, REGIMES, RELEASED
 
 
-def split(images: Path, out: Path) -> tuple[Path, Path]:
-    """Links to every other image: those that patterns are estimated on, and those that all else is measured on."""
-    halves = out / "estimation", out / "evaluation"
-    for number, path in enumerate(sorted(p for p in images.iterdir() if p.suffix.lower() in (".jpg", ".jpeg", ".png"))):
-        folder = halves[number % 2]
-        folder.mkdir(parents=True, exist_ok=True)
+def linked(folder: Path, images: list[Path]) -> Path:
+    """A folder of links to these images."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in images:
         link = folder / path.name
         if not link.is_symlink():
             link.symlink_to(path.resolve())
-    return halves
+    return folder
+
+
+def split(images: Path, out: Path) -> dict[str, Path]:
+    """The photographs by their use: patterns come from one half, all else is measured on the other."""
+    found = sorted(path for path in images.iterdir() if path.suffix.lower() in (".jpg", ".jpeg", ".png"))
+    estimation, other = found[::2], found[1::2]
+    evaluation = [path for number, path in enumerate(other) if number % 5 != 4]
+    uses = {
+        "estimation": estimation, "evaluation": evaluation, "ablation": evaluation[::2],
+        "randomization": evaluation[::10], "reestimation": estimation[::5],
+    }  # fmt: skip
+    return {use: linked(out / "images" / use, some) for use, some in uses.items()}
 
 
 def pgig(*arguments: object) -> None:
@@ -30,26 +40,30 @@ def pgig(*arguments: object) -> None:
     subprocess.run([sys.executable, "-m", "pgig", *map(str, arguments)], check=True)
 
 
-def main(images: Path, weights: Path, out: Path, model: str, threads: int | None) -> None:
-    estimation, evaluation = split(images, out)
+def main(images: Path, weights: Path, out: Path, model: str, workers: int) -> None:
+    folders = split(images, out)
     network = ("--model", model, "--weights", weights)
-    more = () if threads is None else ("--threads", threads)
-    patterns = {regime: out / f"patterns-{regime}.safetensors" for regime in ("auto", "centred")}
+    patterns = {regime: out / f"patterns-{regime}.safetensors" for regime in REGIMES}
     for regime, path in patterns.items():
         if not path.exists():
-            pgig("patterns", *network, "--images", estimation, "--regime", regime, "--out", path)
-    degrade = ("degrade", *network, "--images", evaluation, *more)
+            pgig("patterns", *network, "--images", folders["estimation"], "--regime", regime, "--out", path)
+    degrade = ("degrade", *network, "--workers", workers)
     auto = ("--patterns", patterns["auto"])
-    pgig(*degrade, *auto, "--methods", ABLATIONS, "--limit", 125, "--save-attributions", "--out", out / "ablations")
-    centred = ("--patterns", patterns["centred"], "--methods", "pgig,pattern_attribution", "--limit", 125)
-    pgig(*degrade, *centred, "--out", out / "centred")
-    pgig(*degrade, *auto, "--methods", "all", "--save-attributions", "--out", out / "main")
-    for name, options in PROTOCOLS.items():
-        reused = ("--methods", "all", "--attributions-from", out / "main", "--out", out / name)
-        pgig(*degrade, *options, *reused)
+    ablations = (*degrade, "--images", folders["ablation"])
+    pgig(*ablations, *auto, "--methods", ABLATIONS, "--save-attributions", "--out", out / "ablations")
+    centred = ("--patterns", patterns["centred"], "--methods", "pgig,pattern_attribution")
+    pgig(*ablations, *centred, "--out", out / "centred")
+    evaluation = (*degrade, "--images", folders["evaluation"], "--methods", "all")
+    pgig(*evaluation, *auto, "--save-attributions", "--out", out / "main")
+    variants = (*ablations, "--methods", ABLATIONS, "--attributions-from", out / "ablations")
+    for protocol in RELEASED:
+        pgig(*evaluation, "--protocol", protocol, "--attributions-from", out / "main", "--out", out / protocol)
+        pgig(*variants, "--protocol", protocol, "--out", out / f"ablations-{protocol}")
+    for fill in FILLS:
+        pgig(*variants, "--fill", fill, "--out", out / f"ablations-{fill}")
     pgig(
-        "randomize", *network, "--images", evaluation, "--limit", 20, *auto, "--estimate-from", estimation,
-        "--estimate-limit", 50, "--layers", 8, "--methods", RANDOMIZED, "--out", out / "randomized",
+        "randomize", *network, *auto, "--images", folders["randomization"], "--estimate-from", folders["reestimation"],
+        "--layers", 8, "--methods", RANDOMIZED, "--out", out / "randomized",
     )  # fmt: skip
     run_embedded(out / "embedded")
     page.main(out, Path(__file__).parents[1] / "docs")
@@ -61,5 +75,5 @@ if __name__ == "__main__":
     parser.add_argument("--weights", type=Path, required=True)
     parser.add_argument("--model", default="squeezenet1_0")
     parser.add_argument("--out", type=Path, default=Path("reproduction/runs"))
-    parser.add_argument("--threads", type=int)
+    parser.add_argument("--workers", type=int, default=2)
     main(**vars(parser.parse_args()))

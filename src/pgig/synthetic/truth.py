@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from pgig.errors import PgigError
-from pgig.estimation import estimate_patterns
+from pgig.estimation import Regimes, estimate_patterns
 from pgig.explainers import Explainer, explain_all, explainers, needs_patterns
 from pgig.models import check_model
 from pgig.patterns import Patterns
@@ -51,7 +51,10 @@ class TruthTest:
 
 
 def embedded_patterns(
-    model: nn.Module, images: int = 1200, progress: Callable[[int, int], object] | None = None
+    model: nn.Module,
+    images: int = 1200,
+    progress: Callable[[int, int], object] | None = None,
+    regime: Regimes = "auto",
 ) -> Patterns:
     """The recipe of the embedded networks' patterns: generated images of all settings in equal parts."""
     if images < len(SETTINGS):
@@ -65,7 +68,7 @@ def embedded_patterns(
     ]
     facts = {"generated": list(SETTINGS)}
     say = None if progress is None else lambda done, total: progress(done, total or done)
-    return estimate_patterns(model, batches, preprocessing=facts, progress=say)
+    return estimate_patterns(model, batches, regime, preprocessing=facts, progress=say)
 
 
 def truth_test(
