@@ -10,7 +10,7 @@ from pathlib import Path
 
 import page
 from embedded import run_embedded
-from plan import ABLATIONS, FILLS, RANDOMIZED, REGIMES, RELEASED
+from plan import ABLATIONS, FILLS, PROTOCOL_METHODS, RANDOMIZED, REGIMES, RELEASED
 
 
 def linked(folder: Path, images: list[Path]) -> Path:
@@ -30,7 +30,7 @@ def split(images: Path, out: Path) -> dict[str, Path]:
     evaluation = [path for number, path in enumerate(other) if number % 5 != 4]
     uses = {
         "estimation": estimation, "evaluation": evaluation, "ablation": evaluation[::2],
-        "randomization": evaluation[::10], "reestimation": estimation[::5],
+        "randomization": evaluation[::17], "reestimation": estimation[::5],
     }  # fmt: skip
     return {use: linked(out / "images" / use, some) for use, some in uses.items()}
 
@@ -55,7 +55,7 @@ def main(images: Path, weights: Path, out: Path, model: str, workers: int) -> No
     pgig(*ablations, *centred, "--out", out / "centred")
     evaluation = (*degrade, "--images", folders["evaluation"], "--methods", "all")
     pgig(*evaluation, *auto, "--save-attributions", "--out", out / "main")
-    variants = (*ablations, "--methods", ABLATIONS, "--attributions-from", out / "ablations")
+    variants = (*ablations, "--methods", PROTOCOL_METHODS, "--attributions-from", out / "ablations")
     for protocol in RELEASED:
         pgig(*evaluation, "--protocol", protocol, "--attributions-from", out / "main", "--out", out / protocol)
         pgig(*variants, "--protocol", protocol, "--out", out / f"ablations-{protocol}")
@@ -63,7 +63,7 @@ def main(images: Path, weights: Path, out: Path, model: str, workers: int) -> No
         pgig(*variants, "--fill", fill, "--out", out / f"ablations-{fill}")
     pgig(
         "randomize", *network, *auto, "--images", folders["randomization"], "--estimate-from", folders["reestimation"],
-        "--layers", 8, "--methods", RANDOMIZED, "--out", out / "randomized",
+        "--layers", 6, "--methods", RANDOMIZED, "--out", out / "randomized",
     )  # fmt: skip
     run_embedded(out / "embedded")
     page.main(out, Path(__file__).parents[1] / "docs")

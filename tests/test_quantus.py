@@ -54,6 +54,8 @@ def test_numpy_in_numpy_out(model, batch):
     assert model.training  # as it was
     with pytest.raises(PgigError, match="needs patterns"):
         explain(model, x, y)
+    with pytest.raises(PgigError, match=r"no option speed here; among explain_func_kwargs: .*steps"):
+        explain(model, x, y, method="gradient", speed=3)
     with pytest.raises(PgigError, match=r"expected a torch\.nn\.Module"):
         explain(lambda x: x, x, y, method="gradient")
 

@@ -26,7 +26,8 @@ def test_names_stand_for_options():
     ("name", "match"),
     [
         ("lime+steps=3", "unknown method"),
-        ("pgig+speed=3", "no option speed"),
+        ("pgig+speed=3", "no option speed in .*; pgig takes: steps.* baseline, absolute$"),
+        ("gradient+speed=3", "gradient takes: start, absolute$"),
         ("pgig+steps=many", "expected a number"),
         ("pgig+multiply_by_input=yes", "expected true or false"),
         ("pgig+baseline=grey", "unknown baseline 'grey'"),

@@ -1,6 +1,7 @@
 """Explanations for Quantus: `explain_func=pgig.quantus.explain`."""
 
 from collections.abc import Callable, Mapping
+from inspect import signature
 from typing import Any
 
 import numpy
@@ -8,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from pgig.attribution import attribute_all
 from pgig.errors import PgigError
 from pgig.explainers import explain_all, explainers, needs_patterns
 from pgig.patterns import Patterns, model_digest
@@ -15,6 +17,8 @@ from pgig.patterns import Patterns, model_digest
 # patterns of a model, or how to get them for one that was not met before
 Source = Patterns | Mapping[str, Tensor] | Callable[[nn.Module], Patterns]
 
+# those of `pgig.attribute`, and what black is for variants with that baseline
+_OPTIONS = {name for name, p in signature(attribute_all).parameters.items() if p.kind is p.KEYWORD_ONLY} | {"black"}
 _MOST_KEPT = 4
 _kept: list[tuple[Any, str, Patterns]] = []  # where from, and the parameters that they belong to
 
@@ -36,10 +40,14 @@ def explain(
         give a function of the model to have them estimated anew for each (they are kept by a digest of the parameters),
         or a plain dict of tensors to use the same for all.
     device: where to compute; without, where the model is.
-    options: those of `pgig.attribute`.
+    options: those of `pgig.attribute`; black, [channels, 1, 1], for variants with a black baseline.
     """
     if not isinstance(model, nn.Module):
         raise PgigError(f"expected a torch.nn.Module, got {type(model).__name__}")
+    if unknown := options.keys() - _OPTIONS:
+        raise PgigError(
+            f"no option {sorted(unknown)[0]} here; among explain_func_kwargs: {', '.join(sorted(_OPTIONS))}"
+        )
     table = explainers([method])
     if needs_patterns(table) and patterns is None:
         raise PgigError(f"{method} needs patterns: give patterns=... among explain_func_kwargs")

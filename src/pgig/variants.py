@@ -33,6 +33,9 @@ def find_variant(text: str) -> Variant:
     given = options_in(text)
     baseline: Any = given.pop("baseline", "zero")
     absolute = bool(_typed(given.pop("absolute", "false") or "true", False))
+    if unknown := given.keys() - method.options.keys():
+        known = [*method.options, *(["baseline"] if method.points.is_path else []), "absolute"]
+        raise PgigError(f"no option {sorted(unknown)[0]} in {text!r}; {name} takes: {', '.join(known)}")
     options = {key: _typed(value, method.options.get(key)) for key, value in given.items()}
     if baseline not in get_args(BaselineName):
         raise PgigError(
