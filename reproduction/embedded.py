@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
-from plan import ABLATIONS, FILLS, REGIMES, RELEASED
+from plan import ABLATIONS, CENTRED, DIGITS, FILLS, REGIMES, RELEASED
 from torch import Tensor, nn
 
 from pgig.curves import auc
@@ -24,7 +24,6 @@ PROTOCOLS = {
     **{name: replace(PAPER, departure=name) for name in RELEASED},
     **{name: replace(PAPER, fill=name) for name in FILLS},
 }
-DIGITS = 6
 IMAGES = 100  # of each setting
 # what is black is not defined for generated images
 VARIANTS = [name for name in ABLATIONS.split(",") if name not in PAPER_METHODS and "black" not in name]
@@ -42,7 +41,7 @@ def run_embedded(out: Path) -> None:
             print(f"embedded network {network}, setting {setting}", flush=True)
             rows = rows_of(model, _explained(model, setting, [*PAPER_METHODS, *VARIANTS], auto))
             other = _explained(model, setting, ["pgig", "pattern_attribution"], centred)
-            rows += [[image, f"{method}, centred patterns", *rest] for image, method, *rest in rows_of(model, other)]
+            rows += [[image, f"{method}{CENTRED}", *rest] for image, method, *rest in rows_of(model, other)]
             write_csv(out / f"{network}-{setting}.csv", ["image", "method", *PROTOCOLS, *COLUMNS], rows)
 
 

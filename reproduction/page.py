@@ -1,14 +1,11 @@
-"""docs/reproduction.md, with its figures and tables, from the runs: a pure function of them."""
+"""docs/reproduction.md, with its figures, from the tables in docs/reproduction: a pure function of them."""
 
-import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from shutil import copyfile
 
 from claims import Areas, Verdict, verdicts
 from figures import ablations_figure, protocols_figure
-from results import Network, generated, photographs
-from signs import signs
+from results import Network, networks, signs
 from tables import (
     ablations_table,
     against,
@@ -16,111 +13,83 @@ from tables import (
     areas_table,
     between_table,
     claims_table,
+    intervals_table,
     places_table,
     protocols_table,
     stress_claims,
     stress_table,
-    table,
 )
 
 from pgig.methods import PAPER_METHODS
-from pgig.report.curves import curves_figure
 from pgig.report.page import write_figure
-from pgig.report.run import Run
 from pgig.report.tables import write_csv
-from pgig.statistics import interval
 from pgig.synthetic import stress_test
 
 HERE = Path(__file__).parent
-DIGITS = 6
+DOCS = HERE.parent / "docs"
 SHOWN = "pgig", "pgig+absolute", "integrated_pattern_attribution", "pattern_attribution", "integrated_gradients"
 
 
-def main(runs: Path, docs: Path) -> None:
+def write_page(docs: Path = DOCS) -> None:
     folder = docs / "reproduction"
-    squeezenet = photographs(runs, "SqueezeNet 1.0")
-    networks = [squeezenet, *generated(runs)]
-    found = {network.name: verdicts(network.methods["paper"]) for network in networks}
-    main_run = Run.read(runs / "main")
-    title = f"SqueezeNet 1.0, {len(main_run.images)} photographs"
-    write_figure(curves_figure(main_run.curves, title), folder / "curves.png")
-    write_figure(ablations_figure(networks), folder / "ablations.png")
-    write_figure(protocols_figure(networks, SHOWN), folder / "protocols.png")
-    for name in ("randomization.png", "table.csv"):
-        copyfile(runs / "randomized" / name, folder / name.replace("table", "randomization"))
-    _write_tables(networks, found, main_run, runs, folder)
+    found = networks(folder)
+    claimed = {network.name: verdicts(network.methods["paper"]) for network in found}
+    write_figure(ablations_figure(found), folder / "ablations.png")
+    write_figure(protocols_figure(found, SHOWN), folder / "protocols.png")
+    _write_claims(claimed, folder / "claims.csv")
+    _write_variants(found, folder / "variants.csv")
     text = (HERE / "questions.md").read_text() + "\n" + (HERE / "findings.md").read_text()
-    for name, block in _blocks(networks, found, len(main_run.images), signs(runs)).items():
+    for name, block in blocks(found, claimed, signs(folder)).items():
         text = text.replace(f"<<{name}>>", block)
     (docs / "reproduction.md").write_text(text)
 
 
-def _blocks(
-    networks: Sequence[Network], found: dict[str, list[Verdict]], images: int, dark: tuple[Areas, Areas]
+def blocks(
+    found: Sequence[Network], claimed: Mapping[str, Sequence[Verdict]], dark: Mapping[str, Areas]
 ) -> dict[str, str]:
     """What stands in the text between << and >>."""
-    squeezenet, *small = networks
+    squeezenet, *small = found
     stress = stress_test()
-    variants = [v for v in squeezenet.variants["paper"] if "pgig" in v or v.startswith("integrated_pattern")]
-    agreement, share = dark
+    tried = list(squeezenet.variants["paper"])
     return {
-        "images": str(images),
-        "areas": areas_table({network.name: network.methods["paper"] for network in networks}),
-        "claims": claims_table(found),
+        "images": str(squeezenet.images),
+        "areas": areas_table({network.name: network.methods["paper"] for network in found}),
+        "claims": claims_table(claimed),
         "stress_claims": stress_claims(stress),
         "stress": stress_table(stress),
-        "places": places_table(networks, variants),
-        "ablations": ablations_table(squeezenet.variants["paper"]),
-        **{f"ablations_{n}": ablations_table(network.variants["paper"]) for n, network in enumerate(small)},
+        "places": places_table(found, [v for v in tried if "pgig" in v or v.startswith("integrated_pattern")]),
         "protocols": areas_table(squeezenet.methods),
-        **{f"protocols_{n}": protocols_table(network, list(squeezenet.variants["paper"]))
-           for n, network in enumerate(networks)},
         "agreement": agreement_table(small, PAPER_METHODS),
-        "between": between_table(networks, PAPER_METHODS),
-        "signs": table(["patches", "rank correlation"], [[which, interval(v)] for which, v in agreement.items()]),
-        "dark": table(["first 100 patches of", "share of dark ones"],
-                      [[which if " " in which else f"`{which}`", interval(v)] for which, v in share.items()]),
-    }  # fmt: skip
+        "between": between_table(found, PAPER_METHODS),
+        "signs": intervals_table(["patches", "rank correlation"], dark["agreement"]),
+        "dark": intervals_table(["first 100 patches of", "share of dark ones"], dark["dark"]),
+        **{f"ablations {n}": ablations_table(network.variants["paper"]) for n, network in enumerate(found)},
+        **{f"protocols {n}": protocols_table(network) for n, network in enumerate(found)},
+    }
 
 
-def _write_tables(
-    networks: Sequence[Network], found: dict[str, list[Verdict]], main_run: Run, runs: Path, folder: Path
-) -> None:
-    """Every area of every image, every pair of every claim, every paired test."""
-    _write_areas(folder / "areas-methods.csv", main_run.images, networks[0].methods)
-    _write_areas(folder / "areas-variants.csv", Run.read(runs / "ablations").images, networks[0].variants)
-    for path in sorted((runs / "embedded").glob("*.csv")):
-        copyfile(path, folder / f"embedded-{path.name}")
-    claims = [
+def _write_claims(claimed: Mapping[str, Sequence[Verdict]], path: Path) -> None:
+    rows = [
         [network, number + 1, pair.pair.one, pair.pair.kind, pair.pair.other, pair.ahead.mean, pair.ahead.low,
          pair.ahead.high, pair.p, "yes" if pair.as_claimed else "no"]
-        for network, of_network in found.items()
+        for network, of_network in claimed.items()
         for number, verdict in enumerate(of_network)
         for pair in verdict.measured
     ]  # fmt: skip
     head = ["network", "claim", "one", "claimed", "other", "one better by", "low", "high", "p (Holm)", "as claimed"]
-    write_csv(folder / "claims.csv", head, claims)
-    pairs = [
+    write_csv(path, head, rows)
+
+
+def _write_variants(found: Sequence[Network], path: Path) -> None:
+    rows = [
         [network.name, protocol, one, other, c.difference.mean, c.difference.low, c.difference.high, c.wins, c.p]
-        for network in networks
+        for network in found
         for protocol, areas in network.variants.items()
         for (one, other), c in against(areas).items()
     ]
     head = ["network", "protocol", "variant", "against", "variant better by", "low", "high", "wins", "p (Holm)"]
-    write_csv(folder / "variants.csv", head, pairs)
-
-
-def _write_areas(path: Path, images: Sequence[str], by_protocol: Mapping[str, Areas]) -> None:
-    rows = [
-        [image, protocol, method, round(float(area), DIGITS)]
-        for protocol, areas in by_protocol.items()
-        for method, of_images in areas.items()
-        for image, area in zip(images, of_images, strict=True)
-    ]
-    write_csv(path, ["image", "protocol", "method", "AUC"], rows)
+    write_csv(path, head, rows)
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=Path, default=Path("reproduction/runs"))
-    main(parser.parse_args().runs, HERE.parent / "docs")
+    write_page()

@@ -20,3 +20,5 @@ RANDOMIZED = (
 RELEASED = "skip_top", "positive_channels", "released"  # for --protocol, in place of the paper's
 FILLS = "image_mean", "blur"  # for --fill, in place of the patch's own mean
 REGIMES = "auto", "centred"
+CENTRED = ", centred patterns"  # behind the name of a method that was given them
+DIGITS = 6  # of published areas

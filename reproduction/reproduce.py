@@ -8,8 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import page
+from collect import collect
 from embedded import run_embedded
+from page import DOCS, write_page
 from plan import ABLATIONS, FILLS, PROTOCOL_METHODS, RANDOMIZED, REGIMES, RELEASED
 
 
@@ -66,7 +67,8 @@ def main(images: Path, weights: Path, out: Path, model: str, workers: int) -> No
         "--layers", 6, "--methods", RANDOMIZED, "--out", out / "randomized",
     )  # fmt: skip
     run_embedded(out / "embedded")
-    page.main(out, Path(__file__).parents[1] / "docs")
+    collect(out, DOCS / "reproduction")
+    write_page(DOCS)
 
 
 if __name__ == "__main__":

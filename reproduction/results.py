@@ -1,4 +1,4 @@
-"""What the runs measured, read from their folders."""
+"""What was measured, read from the tables that are published with the page."""
 
 import csv
 from collections.abc import Mapping, Sequence
@@ -9,15 +9,11 @@ import numpy
 from claims import Areas
 from embedded import NETWORKS
 from embedded import PROTOCOLS as EMBEDDED_PROTOCOLS
-from plan import ABLATIONS, FILLS, RELEASED
+from plan import ABLATIONS, CENTRED
 
-from pgig.curves import auc
 from pgig.methods import PAPER_METHODS
-from pgig.report.run import Run
 from pgig.synthetic.images import SETTINGS
 from pgig.synthetic.metrics import COLUMNS
-
-CENTRED = ", centred patterns"
 
 
 @dataclass(frozen=True)
@@ -37,35 +33,32 @@ class Network:
         own = self.variants[protocol][variant].mean()
         return 1 + sum(float(a.mean()) < own for m, a in self.rivals[protocol].items() if m != "pgig")
 
-
-def areas_of(run: Run, images: Sequence[str] | None = None) -> Areas:
-    places = slice(None) if images is None else [run.images.index(image) for image in images]
-    return {method: auc(curves)[places] for method, curves in run.curves.items()}
-
-
-def photographs(runs: Path, name: str) -> Network:
-    """The network that the photographs were shown to."""
-    methods = {"paper": Run.read(runs / "main"), **{p: Run.read(runs / p) for p in RELEASED}}
-    ablations = Run.read(runs / "ablations")
-    variants = {"paper": areas_of(ablations)}
-    for protocol in (*RELEASED, *FILLS):
-        variants[protocol] = areas_of(Run.read(runs / f"ablations-{protocol}"), ablations.images)
-    centred = areas_of(Run.read(runs / "centred"), ablations.images)
-    variants["paper"] |= {method + CENTRED: areas for method, areas in centred.items()}
-    rivals = {protocol: areas_of(run, ablations.images) for protocol, run in methods.items()}
-    return Network(name, {protocol: areas_of(run) for protocol, run in methods.items()}, variants, rivals, {})
+    @property
+    def images(self) -> int:
+        return len(self.methods["paper"]["pgig"])
 
 
-def generated(runs: Path) -> list[Network]:
-    """The embedded networks, which generated images were shown to."""
-    return [_generated(runs / "embedded", network) for network in NETWORKS]
+def networks(folder: Path) -> list[Network]:
+    """SqueezeNet, which photographs were shown to, and the embedded networks, which generated images were shown to."""
+    return [_photographs(folder), *(_generated(folder, network) for network in NETWORKS)]
+
+
+def _photographs(folder: Path) -> Network:
+    methods = _by_image(_rows(folder / "areas-methods.csv"))
+    variants = _by_image(_rows(folder / "areas-variants.csv"))
+    images = list(variants["paper"]["pgig"])
+    rivals = {protocol: _areas(found, images) for protocol, found in methods.items()}
+    return Network(
+        "SqueezeNet 1.0",
+        {protocol: _areas(found, list(found["pgig"])) for protocol, found in methods.items()},
+        {protocol: _areas(found, images) for protocol, found in variants.items()},
+        rivals,
+        {},
+    )
 
 
 def _generated(folder: Path, network: str) -> Network:
-    rows = []
-    for setting in SETTINGS:
-        with (folder / f"{network}-{setting}.csv").open(newline="") as file:
-            rows += list(csv.DictReader(file))
+    rows = [row for setting in SETTINGS for row in _rows(folder / f"embedded-{network}-{setting}.csv")]
     columns = {
         column: {
             method: numpy.array([float(row[column]) for row in rows if row["method"] == method])
@@ -73,11 +66,35 @@ def _generated(folder: Path, network: str) -> Network:
         }
         for column in (*EMBEDDED_PROTOCOLS, *COLUMNS)
     }
-    areas = {protocol: columns[protocol] for protocol in EMBEDDED_PROTOCOLS}
-    methods = {protocol: {m: found[m] for m in PAPER_METHODS} for protocol, found in areas.items()}
     known = ABLATIONS.split(",")
-    variants = {
-        protocol: {m: a for m, a in found.items() if m in known or m.endswith(CENTRED)}
-        for protocol, found in areas.items()
-    }
+    methods, variants = {}, {}
+    for protocol in EMBEDDED_PROTOCOLS:
+        found = columns[protocol]
+        methods[protocol] = {method: found[method] for method in PAPER_METHODS}
+        variants[protocol] = {m: areas for m, areas in found.items() if m in known or m.endswith(CENTRED)}
     return Network(f"embedded, {network}", methods, variants, methods, {column: columns[column] for column in COLUMNS})
+
+
+def signs(folder: Path) -> dict[str, Areas]:
+    """measure -> of which patches or order -> [images]."""
+    found: dict[str, dict[str, list[float]]] = {}
+    for row in _rows(folder / "signs.csv"):
+        found.setdefault(row["measure"], {}).setdefault(row["of"], []).append(float(row["value"]))
+    return {measure: {of: numpy.array(v) for of, v in values.items()} for measure, values in found.items()}
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def _by_image(rows: Sequence[Mapping[str, str]]) -> dict[str, dict[str, dict[str, float]]]:
+    """protocol -> method -> image -> area."""
+    found: dict[str, dict[str, dict[str, float]]] = {}
+    for row in rows:
+        found.setdefault(row["protocol"], {}).setdefault(row["method"], {})[row["image"]] = float(row["AUC"])
+    return found
+
+
+def _areas(found: Mapping[str, Mapping[str, float]], images: Sequence[str]) -> Areas:
+    return {method: numpy.array([values[image] for image in images]) for method, values in found.items()}

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy
 from claims import CLAIMS, Areas, Verdict, order_agreement, rank_correlation
+from plan import PROTOCOL_METHODS
 from results import Network
 
 from pgig.report.synthetic import VERDICT_HEAD, verdict_rows
@@ -98,15 +99,19 @@ def places_table(networks: Sequence[Network], variants: Sequence[str]) -> str:
     return table(["in place of `pgig`", *(network.name for network in networks)], rows)
 
 
-def protocols_table(network: Network, names: Sequence[str]) -> str:
-    """Mean areas, and ranks among these names, protocol by protocol."""
-    columns = {p: {n: areas[n] for n in names if n in areas} for p, areas in network.variants.items()}
+def protocols_table(network: Network) -> str:
+    """Mean areas, and ranks among what was tried under every protocol."""
+    names = set.intersection(*(set(areas) for areas in network.variants.values())) & set(PROTOCOL_METHODS.split(","))
+    columns = {p: {n: areas[n] for n in areas if n in names} for p, areas in network.variants.items()}
     rows = [
-        [f"`{n}`", *(f"{areas[n].mean():.3f} ({ranked(areas).index(n) + 1})" if n in areas else "" for areas in
-                     columns.values())]
+        [f"`{n}`", *(f"{areas[n].mean():.3f} ({ranked(areas).index(n) + 1})" for areas in columns.values())]
         for n in ranked(columns["paper"])
-    ]  # fmt: skip
+    ]
     return table([f"{network.name}: AUC (rank)", *columns], rows)
+
+
+def intervals_table(head: Sequence[str], found: Areas) -> str:
+    return table(head, [[f"`{m}`" if m in PROTOCOL_METHODS.split(",") else m, interval(v)] for m, v in found.items()])
 
 
 def _place(rank: int | None) -> str:

@@ -1,0 +1,40 @@
+"""From the folders of the runs, the tables and figures that are published with the page."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from shutil import copyfile
+
+from plan import CENTRED, DIGITS, FILLS, RELEASED
+from signs import sign_rows
+
+from pgig.curves import auc
+from pgig.report.curves import curves_figure
+from pgig.report.page import write_figure
+from pgig.report.run import Run
+from pgig.report.tables import write_csv
+
+HEAD = ["image", "protocol", "method", "AUC"]
+Rows = Iterator[list[object]]
+
+
+def collect(runs: Path, folder: Path) -> None:
+    methods = {"paper": Run.read(runs / "main"), **{p: Run.read(runs / p) for p in RELEASED}}
+    variants = {"paper": Run.read(runs / "ablations")}
+    variants |= {protocol: Run.read(runs / f"ablations-{protocol}") for protocol in (*RELEASED, *FILLS)}
+    write_csv(folder / "areas-methods.csv", HEAD, _rows(methods))
+    centred = _rows({"paper": Run.read(runs / "centred")}, CENTRED)
+    write_csv(folder / "areas-variants.csv", HEAD, [*_rows(variants), *centred])
+    write_csv(folder / "signs.csv", ["image", "measure", "of", "value"], sign_rows(runs))
+    for path in sorted((runs / "embedded").glob("*.csv")):
+        copyfile(path, folder / f"embedded-{path.name}")
+    copyfile(runs / "randomized" / "table.csv", folder / "randomization.csv")
+    copyfile(runs / "randomized" / "randomization.png", folder / "randomization.png")
+    title = f"SqueezeNet 1.0, {len(methods['paper'].images)} photographs"
+    write_figure(curves_figure(methods["paper"].curves, title), folder / "curves.png")
+
+
+def _rows(runs: Mapping[str, Run], suffix: str = "") -> Rows:
+    for protocol, run in runs.items():
+        for method, curves in run.curves.items():
+            for image, area in zip(run.images, auc(curves), strict=True):
+                yield [image, protocol, method + suffix, round(float(area), DIGITS)]
