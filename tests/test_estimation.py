@@ -172,7 +172,7 @@ def test_a_known_signal_direction_is_recovered():
 
 
 @pytest.mark.parametrize("size", [20, 64, 112])
-@pytest.mark.parametrize(("padding", "tolerance"), [(0, 1e-6), (1, 5e-5)])
+@pytest.mark.parametrize(("padding", "tolerance"), [(0, 2e-6), (1, 5e-5)])
 def test_large_means_do_not_cancel(padding, tolerance, size):
     """Data whose mean is 43 standard deviations, in float32, against float64 and against uncentred sums."""
     torch.manual_seed(0)

@@ -10,7 +10,9 @@ from test_cli import FACTORY, run
 from torch import nn
 
 from pgig.errors import PgigError
-from pgig.randomization import layers_from_the_top, randomised, stages_of
+from pgig.estimation import estimate_patterns
+from pgig.explainers import explainers
+from pgig.randomization import Asked, Stage, compare_randomised, layers_from_the_top, randomised, stages_of
 from pgig.similarity import spearman, ssim
 
 
@@ -62,6 +64,31 @@ def test_only_the_named_layers_change():
     assert not torch.equal(other[2].weight, randomised(model, ["2"], seed=2)[2].weight)
     cascade = randomised(model, ["4", "2"], seed=1)
     assert torch.equal(other[2].weight, cascade[2].weight)  # a layer's draw does not depend on the others
+
+
+def test_where_nothing_is_randomised_nothing_changes():
+    """Not even where patterns are estimated from other images than those that were given."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 8 * 8, 3)).eval()
+    images = {name: torch.randn(1, 3, 10, 10) for name in "ab"}
+    given = estimate_patterns(model, [torch.randn(200, 3, 10, 10)])
+    other = [torch.rand(200, 3, 10, 10)]
+    asked = Asked(
+        explainers("gradient,pattern_attribution,pgig+baseline=black"), images, {"a": 0, "b": 1}, given,
+        lambda model: estimate_patterns(model, other), black=torch.full((3, 1, 1), -2.0),
+    )  # fmt: skip
+    originals = dict(asked.maps(model))
+    frozen, anew = (originals["a", "pattern_attribution", kind] for kind in ("frozen", "anew"))
+    assert not torch.allclose(frozen, anew)
+    rows = list(compare_randomised(asked, model, Stage("cascading", 1, "3", ()), originals))
+    assert [(row.method, row.patterns) for row in rows[:5]] == [
+        ("gradient", ""), ("pattern_attribution", "frozen"), ("pgig+baseline=black", "frozen"),
+        ("pattern_attribution", "anew"), ("pgig+baseline=black", "anew"),
+    ]  # fmt: skip
+    for row in rows:
+        assert (row.spearman, row.ssim) == (pytest.approx(1), pytest.approx(1))
+    changed = list(compare_randomised(asked, model, Stage("cascading", 2, "0", ("3", "0")), originals))
+    assert all(row.spearman < 0.999 for row in changed)
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from pgig.tracing import trace
 Mode = Literal["cascading", "independent"]
 # what becomes of the patterns of a model whose weights change: a question each
 PatternsOf = Literal["frozen", "anew", ""]
+Key = tuple[str, str, PatternsOf]  # image, method, patterns
 
 
 @dataclass(frozen=True)
@@ -84,61 +85,58 @@ def randomised(model: nn.Module, layers: Sequence[str], seed: int = 0) -> nn.Mod
     return copied
 
 
-def compare_randomised(
-    table: Mapping[str, Explainer],
-    model: nn.Module,
-    images: Mapping[str, Tensor],  # name -> [1, channels, height, width]
-    targets: Mapping[str, int],
-    stage: Stage,
-    originals: Mapping[str, Mapping[str, Tensor]],  # image -> method -> map
-    patterns: Patterns | None,
-    estimate: Callable[[nn.Module], Mapping[str, Tensor]] | None,
-    seed: int = 0,
-    score: str = "probability",
-) -> Iterator[Row]:
-    """Rows for every image and method, of the class that is explained for the model itself.
+@dataclass(frozen=True)
+class Asked:
+    """Which methods explain which images, and where pattern methods have their patterns from."""
 
-    Pattern methods are asked twice: with the patterns frozen, and with patterns estimated anew for the randomised
-    weights, where `estimate` says how.
+    table: Mapping[str, Explainer]
+    images: Mapping[str, Tensor]  # name -> [1, channels, height, width]
+    targets: Mapping[str, int]  # the classes that the model itself predicts
+    patterns: Patterns | None = None  # of the model itself
+    estimate: Callable[[nn.Module], Mapping[str, Tensor]] | None = None
+    seed: int = 0
+    score: str = "probability"
+    black: Tensor | None = None  # what a black pixel is to the model
+
+    def maps(self, model: nn.Module) -> Iterator[tuple[Key, Tensor]]:
+        """Attributions summed over channels, [height, width], image by image.
+
+        Pattern methods are asked twice: with the patterns frozen, and with patterns estimated anew for the weights
+        that `model` has, where `estimate` says how.
+        """
+        with_patterns = {name: e for name, e in self.table.items() if needs_patterns({name: e})}
+        without = {name: e for name, e in self.table.items() if name not in with_patterns}
+        groups: list[tuple[PatternsOf, Mapping[str, Explainer], Mapping[str, Tensor] | None]] = []
+        if without:
+            groups.append(("", without, None))
+        if with_patterns and self.patterns is not None:
+            groups.append(("frozen", with_patterns, dict(self.patterns)))
+        if with_patterns and self.estimate is not None:
+            groups.append(("anew", with_patterns, self.estimate(model)))
+        for image in self.images:
+            for kind, methods, given in groups:
+                for method, attribution in self._explained(model, image, methods, given).items():
+                    yield (image, method, kind), attribution[0].sum(0)
+
+    def _explained(
+        self, model: nn.Module, image: str, table: Mapping[str, Explainer], patterns: Mapping[str, Tensor] | None
+    ) -> dict[str, Tensor]:
+        """References are the other images."""
+        others = [x for other, x in self.images.items() if other != image]
+        return explain_all(
+            table, model, self.images[image], torch.tensor([self.targets[image]]), patterns=patterns, ids=[image],
+            seed=self.seed, score=self.score, black=self.black,
+            references=torch.cat(others) if others and needs_references(table) else None,
+        )  # fmt: skip
+
+
+def compare_randomised(asked: Asked, model: nn.Module, stage: Stage, originals: Mapping[Key, Tensor]) -> Iterator[Row]:
+    """Rows for every image and method; originals are the maps of the model itself, each by the same kind of patterns,
+    so that patterns estimated anew are compared with patterns of the same images.
     """
-    other = randomised(model, stage.layers, seed)
-    with_patterns = {name: e for name, e in table.items() if needs_patterns({name: e})}
-    without = {name: e for name, e in table.items() if name not in with_patterns}
-    groups: list[tuple[PatternsOf, Mapping[str, Explainer], Mapping[str, Tensor] | None]] = [("", without, None)]
-    if with_patterns and patterns is not None:
-        groups.append(("frozen", with_patterns, dict(patterns)))
-    if with_patterns and estimate is not None:
-        groups.append(("anew", with_patterns, estimate(other)))
-    for name, x in images.items():
-        for kind, methods, given in groups:
-            found = maps_of(methods, other, name, x, targets[name], given, images, seed, score)
-            for method, now in found.items():
-                before = originals[name][method]
-                yield Row(
-                    name, method, kind, spearman(before, now), spearman(before.abs(), now.abs()), ssim(before, now)
-                )
-
-
-def maps_of(
-    table: Mapping[str, Explainer],
-    model: nn.Module,
-    name: str,
-    x: Tensor,
-    target: int,
-    patterns: Mapping[str, Tensor] | None,
-    images: Mapping[str, Tensor],
-    seed: int = 0,
-    score: str = "probability",
-) -> dict[str, Tensor]:
-    """Attributions summed over channels, [height, width]. References are the other images."""
-    if not table:
-        return {}
-    others = [image for other, image in images.items() if other != name]
-    found = explain_all(
-        table, model, x, torch.tensor([target]), patterns=patterns, ids=[name], seed=seed, score=score,
-        references=torch.cat(others) if others and needs_references(table) else None,
-    )  # fmt: skip
-    return {method: attribution[0].sum(0) for method, attribution in found.items()}
+    for key, now in asked.maps(randomised(model, stage.layers, asked.seed)):
+        before = originals[key]
+        yield Row(*key, spearman(before, now), spearman(before.abs(), now.abs()), ssim(before, now))
 
 
 def _parameters(model: nn.Module, layer: str) -> list[nn.Parameter]:

@@ -13,7 +13,7 @@ from pgig.errors import PgigError
 from pgig.estimation import estimate_patterns
 from pgig.explainers import explainers, needs_patterns, needs_references
 from pgig.patterns import Patterns, model_digest
-from pgig.randomization import Mode, Row, Stage, compare_randomised, layers_from_the_top, maps_of, stages_of
+from pgig.randomization import Asked, Mode, Row, Stage, compare_randomised, layers_from_the_top, stages_of
 from pgig.report.tables import write_csv
 from pgig.runs.config import Section, check_same, read_config, write_config
 from pgig.runs.job import digest_of
@@ -67,16 +67,13 @@ def run_randomization(
     if not todo:
         return stages
     targets = {image: int(output_for(model, x)[0].argmax()) for image, x in images.items()}
-    originals = {
-        image: maps_of(table, model, image, x, targets[image], job.patterns, images, job.seed, job.score)
-        for image, x in images.items()
-    }
+    asked = Asked(
+        table, images, targets, job.patterns, _estimator(job), job.seed, job.score, job.preprocess.black
+    )  # fmt: skip
+    originals = dict(asked.maps(model))
     for number, stage in enumerate(todo, len(stages) - len(todo)):
-        rows = compare_randomised(
-            table, model, images, targets, stage, originals, job.patterns, _estimator(job), job.seed, job.score
-        )  # fmt: skip
         done: list[Row] = []
-        for row in rows:
+        for row in compare_randomised(asked, model, stage, originals):
             done.append(row)
             progress(number * len(images) + len({each.image for each in done}), total)
         write_csv(_path(job.out, stage), HEAD, (astuple(row) for row in done))
