@@ -61,7 +61,8 @@ class Measured:
 
     def __str__(self) -> str:
         clear = self.p < LEVEL if self.pair.kind == "better" else not self.as_claimed
-        how = ("better than" if self.ahead.mean > 0 else "worse than") if clear else "about as good as"
+        unclear = "not clearly better than" if self.pair.kind == "better" else "like"
+        how = ("better than" if self.ahead.mean > 0 else "worse than") if clear else unclear
         d = self.ahead
         return f"`{self.pair.one}` {how} `{self.pair.other}`, {d.mean:+.3f} [{d.low:+.3f}, {d.high:+.3f}]"
 

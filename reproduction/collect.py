@@ -4,10 +4,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from shutil import copyfile
 
-from plan import CENTRED, DIGITS, FILLS, RELEASED
+from plan import ALL_METHODS, CENTRED, DIGITS, FILLS, RELEASED
 from signs import sign_rows
 
 from pgig.curves import auc
+from pgig.errors import PgigError
 from pgig.report.curves import curves_figure
 from pgig.report.page import write_figure
 from pgig.report.run import Run
@@ -18,11 +19,11 @@ Rows = Iterator[list[object]]
 
 
 def collect(runs: Path, folder: Path) -> None:
-    methods = {"paper": Run.read(runs / "main"), **{p: Run.read(runs / p) for p in RELEASED}}
-    variants = {"paper": Run.read(runs / "ablations")}
-    variants |= {protocol: Run.read(runs / f"ablations-{protocol}") for protocol in (*RELEASED, *FILLS)}
+    methods = {"paper": _finished(runs / "main"), **{p: _finished(runs / p) for p in ALL_METHODS}}
+    variants = {"paper": _finished(runs / "ablations")}
+    variants |= {protocol: _finished(runs / f"ablations-{protocol}") for protocol in (*RELEASED, *FILLS)}
     write_csv(folder / "areas-methods.csv", HEAD, _rows(methods))
-    centred = _rows({"paper": Run.read(runs / "centred")}, CENTRED)
+    centred = _rows({"paper": _finished(runs / "centred")}, CENTRED)
     write_csv(folder / "areas-variants.csv", HEAD, [*_rows(variants), *centred])
     write_csv(folder / "signs.csv", ["image", "measure", "of", "value"], sign_rows(runs))
     for path in sorted((runs / "embedded").glob("*.csv")):
@@ -31,6 +32,13 @@ def collect(runs: Path, folder: Path) -> None:
     copyfile(runs / "randomized" / "randomization.png", folder / "randomization.png")
     title = f"SqueezeNet 1.0, {len(methods['paper'].images)} photographs"
     write_figure(curves_figure(methods["paper"].curves, title), folder / "curves.png")
+
+
+def _finished(folder: Path) -> Run:
+    run = Run.read(folder)
+    if not run.is_complete:
+        raise PgigError(f"{folder} is not finished: run reproduce.py again")
+    return run
 
 
 def _rows(runs: Mapping[str, Run], suffix: str = "") -> Rows:

@@ -24,7 +24,7 @@ PROTOCOLS = {
     **{name: replace(PAPER, departure=name) for name in RELEASED},
     **{name: replace(PAPER, fill=name) for name in FILLS},
 }
-IMAGES = 100  # of each setting
+IMAGES = 60  # of each setting
 # what is black is not defined for generated images
 VARIANTS = [name for name in ABLATIONS.split(",") if name not in PAPER_METHODS and "black" not in name]
 

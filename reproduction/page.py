@@ -14,7 +14,9 @@ from tables import (
     between_table,
     claims_table,
     intervals_table,
+    lead_table,
     places_table,
+    protocol_places_table,
     protocols_table,
     stress_claims,
     stress_table,
@@ -27,6 +29,7 @@ from pgig.synthetic import stress_test
 
 HERE = Path(__file__).parent
 DOCS = HERE.parent / "docs"
+PLACED = "pgig", "pgig+absolute", "pgig+baseline=black", "integrated_pattern_attribution"
 SHOWN = "pgig", "pgig+absolute", "integrated_pattern_attribution", "pattern_attribution", "integrated_gradients"
 
 
@@ -59,10 +62,12 @@ def blocks(
         "stress": stress_table(stress),
         "places": places_table(found, [v for v in tried if "pgig" in v or v.startswith("integrated_pattern")]),
         "protocols": areas_table(squeezenet.methods),
+        "lead": lead_table(squeezenet.methods, "pgig"),
+        "protocol_places": protocol_places_table(found, PLACED),
         "agreement": agreement_table(small, PAPER_METHODS),
         "between": between_table(found, PAPER_METHODS),
         "signs": intervals_table(["patches", "rank correlation"], dark["agreement"]),
-        "dark": intervals_table(["first 100 patches of", "share of dark ones"], dark["dark"]),
+        "dark": intervals_table(["patches", "share of dark ones"], dark["dark"]),
         **{f"ablations {n}": ablations_table(network.variants["paper"]) for n, network in enumerate(found)},
         **{f"protocols {n}": protocols_table(network) for n, network in enumerate(found)},
     }

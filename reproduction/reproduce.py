@@ -11,12 +11,14 @@ from pathlib import Path
 from collect import collect
 from embedded import run_embedded
 from page import DOCS, write_page
-from plan import ABLATIONS, FILLS, PROTOCOL_METHODS, RANDOMIZED, REGIMES, RELEASED
+from plan import ABLATIONS, ALL_METHODS, FILLS, PROTOCOL_METHODS, RANDOMIZED, REGIMES, RELEASED
 
 
 def linked(folder: Path, images: list[Path]) -> Path:
-    """A folder of links to these images."""
+    """A folder of links to these images, and to no others."""
     folder.mkdir(parents=True, exist_ok=True)
+    for link in set(folder.iterdir()) - {folder / path.name for path in images}:
+        link.unlink()
     for path in images:
         link = folder / path.name
         if not link.is_symlink():
@@ -31,7 +33,7 @@ def split(images: Path, out: Path) -> dict[str, Path]:
     evaluation = [path for number, path in enumerate(other) if number % 5 != 4]
     uses = {
         "estimation": estimation, "evaluation": evaluation, "ablation": evaluation[::2],
-        "randomization": evaluation[::17], "reestimation": estimation[::5],
+        "randomization": evaluation[::34], "reestimation": estimation[::5],
     }  # fmt: skip
     return {use: linked(out / "images" / use, some) for use, some in uses.items()}
 
@@ -57,14 +59,15 @@ def main(images: Path, weights: Path, out: Path, model: str, workers: int) -> No
     evaluation = (*degrade, "--images", folders["evaluation"], "--methods", "all")
     pgig(*evaluation, *auto, "--save-attributions", "--out", out / "main")
     variants = (*ablations, "--methods", PROTOCOL_METHODS, "--attributions-from", out / "ablations")
-    for protocol in RELEASED:
+    for protocol in ALL_METHODS:
         pgig(*evaluation, "--protocol", protocol, "--attributions-from", out / "main", "--out", out / protocol)
+    for protocol in RELEASED:
         pgig(*variants, "--protocol", protocol, "--out", out / f"ablations-{protocol}")
     for fill in FILLS:
         pgig(*variants, "--fill", fill, "--out", out / f"ablations-{fill}")
     pgig(
         "randomize", *network, *auto, "--images", folders["randomization"], "--estimate-from", folders["reestimation"],
-        "--layers", 6, "--methods", RANDOMIZED, "--out", out / "randomized",
+        "--layers", 4, "--methods", RANDOMIZED, "--out", out / "randomized",
     )  # fmt: skip
     run_embedded(out / "embedded")
     collect(out, DOCS / "reproduction")

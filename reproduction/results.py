@@ -12,6 +12,7 @@ from embedded import PROTOCOLS as EMBEDDED_PROTOCOLS
 from plan import ABLATIONS, CENTRED
 
 from pgig.methods import PAPER_METHODS
+from pgig.statistics import RESAMPLES, Interval
 from pgig.synthetic.images import SETTINGS
 from pgig.synthetic.metrics import COLUMNS
 
@@ -26,12 +27,19 @@ class Network:
     rivals: Mapping[str, Areas]
     truth: Mapping[str, Areas]  # measure -> agreement with the truth, higher is better; empty where it is not known
 
-    def rank(self, variant: str, protocol: str = "paper") -> int | None:
-        """Which place the variant would take where PGIG stands; None where the rivals were not measured."""
+    def place(self, variant: str, protocol: str = "paper") -> Interval | None:
+        """Which place the variant would take where PGIG stands, with a bootstrap interval over images; None where it
+        or the others were not measured.
+        """
         if protocol not in self.rivals or variant not in self.variants[protocol]:
             return None
-        own = self.variants[protocol][variant].mean()
-        return 1 + sum(float(a.mean()) < own for m, a in self.rivals[protocol].items() if m != "pgig")
+        others = [areas for method, areas in self.rivals[protocol].items() if method != "pgig"]
+        behind = self.variants[protocol][variant] - numpy.stack(others)  # [others, images]
+        rng = numpy.random.default_rng(0)
+        rows = rng.integers(0, behind.shape[1], (RESAMPLES, behind.shape[1]))
+        drawn = 1 + numpy.stack([(one[rows].mean(1) > 0) for one in behind]).sum(0)
+        low, high = numpy.quantile(drawn, [0.025, 0.975])
+        return Interval(float(1 + (behind.mean(1) > 0).sum()), float(low), float(high))
 
     @property
     def images(self) -> int:

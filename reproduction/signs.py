@@ -29,7 +29,7 @@ def sign_rows(runs: Path) -> Iterator[list[object]]:
         for which, some in (("all patches", light == light), ("brighter", light > 0), ("darker", light < 0)):
             if int(some.sum()) > 1:
                 yield [image, "agreement", which, round(spearman(sums[WITH][some], sums[WITHOUT][some]), DIGITS)]
-        yield [image, "dark", "all patches", round(_dark(light), DIGITS)]
+        yield [image, "dark", "all", round(_dark(light), DIGITS)]
         for name in ORDERS:
             yield [image, "dark", name, round(_dark(light[sums[name].argsort(descending=True)[:_TOP]]), DIGITS)]
 

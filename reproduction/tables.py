@@ -9,7 +9,7 @@ from plan import PROTOCOL_METHODS
 from results import Network
 
 from pgig.report.synthetic import VERDICT_HEAD, verdict_rows
-from pgig.statistics import Comparison, comparisons, corrected, interval
+from pgig.statistics import Comparison, Interval, comparisons, corrected, interval
 from pgig.synthetic import StressTest
 
 PLAIN = "pgig", "pattern_attribution"
@@ -95,27 +95,46 @@ def _compared(found: Comparison | None) -> str:
 
 def places_table(networks: Sequence[Network], variants: Sequence[str]) -> str:
     """The place that each variant would take among the paper's methods, where PGIG stands."""
-    rows = [[f"`{v}`", *(_place(network.rank(v)) for network in networks)] for v in variants]
+    rows = [[f"`{v}`", *(_place(network.place(v)) for network in networks)] for v in variants]
     return table(["in place of `pgig`", *(network.name for network in networks)], rows)
 
 
+def protocol_places_table(networks: Sequence[Network], variants: Sequence[str]) -> str:
+    """The same, under every protocol that the paper's methods were measured by."""
+    protocols = list(dict.fromkeys(protocol for network in networks for protocol in network.rivals))
+    rows = [
+        [network.name, f"`{variant}`", *(_place(network.place(variant, protocol)) for protocol in protocols)]
+        for network in networks
+        for variant in variants
+    ]
+    return table(["network", "in place of `pgig`", *protocols], rows)
+
+
+def _place(place: Interval | None) -> str:
+    return "" if place is None else f"{place.mean:.0f} [{place.low:.0f}, {place.high:.0f}]"
+
+
+def lead_table(by_protocol: Mapping[str, Areas], method: str) -> str:
+    """By how much a method is better than every other, protocol by protocol; corrected within each."""
+    columns = {}
+    for protocol, areas in by_protocol.items():
+        others = [other for other in areas if other != method]
+        found = comparisons(numpy.stack([areas[other] - areas[method] for other in others], 1))
+        columns[protocol] = corrected(dict(zip(others, found, strict=True)))
+    first = by_protocol["paper"]
+    rows = [[f"`{m}`", *(_compared(column[m]) for column in columns.values())] for m in ranked(first) if m != method]
+    return table([f"`{method}` better than", *columns], rows)
+
+
 def protocols_table(network: Network) -> str:
-    """Mean areas, and ranks among what was tried under every protocol."""
+    """Mean areas with intervals, and ranks among what was tried under every protocol."""
     names = set.intersection(*(set(areas) for areas in network.variants.values())) & set(PROTOCOL_METHODS.split(","))
     columns = {p: {n: areas[n] for n in areas if n in names} for p, areas in network.variants.items()}
-    rows = [
-        [f"`{n}`", *(f"{areas[n].mean():.3f} ({ranked(areas).index(n) + 1})" for areas in columns.values())]
-        for n in ranked(columns["paper"])
-    ]
-    return table([f"{network.name}: AUC (rank)", *columns], rows)
+    return f"{network.name}:\n\n{areas_table(columns)}"
 
 
 def intervals_table(head: Sequence[str], found: Areas) -> str:
     return table(head, [[f"`{m}`" if m in PROTOCOL_METHODS.split(",") else m, interval(v)] for m, v in found.items()])
-
-
-def _place(rank: int | None) -> str:
-    return "" if rank is None else f"{rank} of 11"
 
 
 def agreement_table(networks: Sequence[Network], methods: Sequence[str]) -> str:

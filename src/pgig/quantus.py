@@ -39,7 +39,7 @@ def explain(
     patterns: for pattern methods. `Patterns` are refused for other parameters than theirs, as a randomised model has;
         give a function of the model to have them estimated anew for each (they are kept by a digest of the parameters),
         or a plain dict of tensors to use the same for all.
-    device: where to compute; without, where the model is.
+    device: where the inputs go, which must be where the model is; without, there.
     options: those of `pgig.attribute`; black, [channels, 1, 1], for variants with a black baseline.
     """
     if not isinstance(model, nn.Module):
