@@ -56,8 +56,37 @@ def test_numpy_in_numpy_out(model, batch):
         explain(model, x, y)
     with pytest.raises(PgigError, match=r"no option speed here; among explain_func_kwargs: .*steps"):
         explain(model, x, y, method="gradient", speed=3)
+    flipped = torch.from_numpy(x).clone().requires_grad_()  # neither gradients nor strides matter
+    same = explain(model, flipped, y, method="gradient")
+    numpy.testing.assert_array_equal(same, explain(model, x[:, :, ::-1][:, :, ::-1], y, method="gradient"))
     with pytest.raises(PgigError, match=r"expected a torch\.nn\.Module"):
         explain(lambda x: x, x, y, method="gradient")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"inputs": None}, "inputs must be an array of numbers"),
+        ({"inputs": [[1, 2], [3]]}, "inputs must be an array of numbers"),
+        (
+            {"inputs": numpy.zeros((3, 2, 16, 16), numpy.float32)},
+            r"the model failed on inputs of shape \(3, 2, 16, 16\)",
+        ),
+        ({"inputs": numpy.full((3, 1, 16, 16), numpy.nan)}, "NaN"),
+        ({"inputs": numpy.full((3, 1, 16, 16), numpy.nan), "method": "occlusion+window=4+stride=4"}, "NaN"),
+        ({"targets": ["a", "b", "c"]}, "targets must be an array of numbers"),
+        ({"targets": [0, 1, 7]}, "out of range"),
+        ({"targets": [0.5, 1, 2]}, "targets must be whole numbers"),
+        ({"device": "nowhere"}, "cannot use the device 'nowhere'"),
+        ({"method": "pgig", "patterns": "file.safetensors"}, "Patterns.load reads a file"),
+        ({"method": "gradient,random"}, "unknown method"),
+    ],
+)
+def test_bad_arguments(model, batch, change, message):
+    x, y = batch
+    given = {"inputs": x, "targets": y, "method": "gradient", **change}
+    with pytest.raises(PgigError, match=message):
+        explain(model, **given)
 
 
 def test_patterns_belong_to_parameters(model, batch):

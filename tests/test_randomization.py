@@ -135,6 +135,12 @@ def test_the_command_answers_both_questions_and_goes_on(folder):
     stage.write_bytes(content)
     (folder / "run" / "stages.csv").unlink()  # killed at the very end
     assert run(folder, *call).returncode == 0
+    assert (
+        run(folder, "patterns", *size, "--images", "photos", "--limit", "3", "--out", "q.safetensors").returncode == 0
+    )
+    other = run(folder, *call, "--patterns", "q.safetensors")
+    assert other.returncode == 2
+    assert "patterns_digest was" in other.stderr
     other = run(folder, *call, "--seed", "3")
     assert other.returncode == 2
     assert "seed was 0, now 3" in other.stderr
@@ -161,7 +167,8 @@ def test_another_kind_of_run_is_not_overwritten_and_bad_images_are_named(folder)
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (("--methods", "pgig"), "pattern methods need patterns"),
+        (("--methods", "pgig"), "pgig need patterns: give --patterns FILE, --estimate-from DIR, or other --methods"),
+        (("--out", "photos"), "--out is the folder of the images"),
         (("--modes", "up"), "unknown mode 'up'"),
         (("--modes", ","), "no mode given"),
         (("--layers", "0"), "at least one layer"),

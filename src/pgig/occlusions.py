@@ -63,6 +63,8 @@ class Occlusion:
         check_model(model, [plain], None)
         if not isinstance(x, Tensor) or x.dim() != 4 or len(x) == 0:
             raise PgigError("occlusion needs a tensor of images, [n, channels, height, width]")
+        if not bool(x.isfinite().all()):
+            raise PgigError("inputs have NaN or infinite values")
         target = _classes(model, x, target)
         boxes = self.boxes(x.shape[2], x.shape[3])
         return torch.cat([self._map(model, x[n : n + 1], target[n : n + 1], score, boxes, incremental)

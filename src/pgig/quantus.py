@@ -48,30 +48,58 @@ def explain(
         raise PgigError(
             f"no option {sorted(unknown)[0]} here; among explain_func_kwargs: {', '.join(sorted(_OPTIONS))}"
         )
-    table = explainers([method])
+    table = explainers({method: method})
     if needs_patterns(table) and patterns is None:
         raise PgigError(f"{method} needs patterns: give patterns=... among explain_func_kwargs")
-    some = next(model.parameters(), None)
-    place = torch.device(device) if device is not None else some.device if some is not None else torch.device("cpu")
-    dtype = some.dtype if some is not None else torch.float32
-    x = torch.as_tensor(numpy.asarray(inputs), dtype=dtype, device=place)
-    target = torch.as_tensor(numpy.asarray(targets), device=place).long()
+    x, target = _tensor(inputs, "inputs"), _classes(_tensor(targets, "targets"))
+    some = next(model.parameters(), torch.empty(0))
+    x, target = (each.to(some.device if device is None else _place(device)) for each in (x, target))
     modes = [(module, module.training) for module in model.modules()]
     try:
         model.eval()
         given = patterns_for(model, patterns) if patterns is not None else None
-        found = explain_all(table, model, x, target, patterns=given, **options)
+        found = explain_all(table, model, x.to(some.dtype), target, patterns=given, **options)
+    except RuntimeError as error:  # torch's way of saying that a shape or a device is wrong
+        reason = str(error).splitlines()[0]
+        raise PgigError(f"the model failed on inputs of shape {tuple(x.shape)}: {reason}") from error
     finally:
         for module, training in modes:
             module.training = training
-    result: NDArray[Any] = found[next(iter(table))].detach().cpu().numpy()
+    attribution = found[method].detach().cpu()
+    result: NDArray[Any] = (attribution.float() if attribution.dtype == torch.bfloat16 else attribution).numpy()
     return result
+
+
+def _tensor(values: Any, what: str) -> Tensor:
+    if isinstance(values, Tensor):
+        return values.detach()
+    try:
+        return torch.as_tensor(numpy.ascontiguousarray(values))
+    except (TypeError, ValueError) as error:
+        raise PgigError(f"{what} must be an array of numbers: {error}") from error
+
+
+def _classes(targets: Tensor) -> Tensor:
+    if targets.is_complex() or not bool((targets == targets.long()).all()):
+        raise PgigError("targets must be whole numbers, a class for each input")
+    return targets.long()
+
+
+def _place(device: Any) -> torch.device:
+    try:
+        return torch.empty(0, device=device).device
+    except (RuntimeError, AssertionError, TypeError) as error:
+        raise PgigError(f"cannot use the device {device!r}: {str(error).splitlines()[0]}") from error
 
 
 def patterns_for(model: nn.Module, source: Source) -> Mapping[str, Tensor]:
     """The patterns of a model with the parameters that it has now."""
     if isinstance(source, Mapping):
         return source
+    if not callable(source):
+        raise PgigError(
+            f"patterns must be Patterns, a dict or a function of the model, got {source!r}: Patterns.load reads a file"
+        )
     digest = model_digest(model)
     for known, its, patterns in _kept:
         if known is source and its == digest:

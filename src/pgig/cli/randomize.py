@@ -22,14 +22,20 @@ def randomize(
     images: Annotated[Path, typer.Option(help="Folder of images to explain; or a zip or tar file.")],
     out: Annotated[Path, typer.Option(help="Folder of the run; given again, it goes on.")],
     weights: Weights = None,
-    patterns: Annotated[Path | None, typer.Option(help="Patterns of this model (safetensors).")] = None,
+    patterns: Annotated[
+        Path | None, typer.Option(help="Patterns of this model (safetensors), to be kept frozen; without, none are.")
+    ] = None,
     estimate_from: Annotated[
         Path | None,
         typer.Option(help="Images to estimate patterns from anew at every stage; without, only frozen ones."),
     ] = None,
     methods: Annotated[
-        str, typer.Option(help="Names, comma between; variants such as `pgig+start=one`; `module:name` for your own.")
-    ] = "gradient,integrated_gradients,guided_backprop,pattern_attribution,pgig,random",
+        str,
+        typer.Option(
+            help="Names, comma between; `all`: the paper's ten and random; also variants such as `pgig+start=one`, and "
+            "`module:name` for your own."
+        ),
+    ] = "gradient,integrated_gradients,guided_backprop,pattern_attribution,pgig",
     limit: Annotated[int, typer.Option(help="Only the first N images.")] = 20,
     estimate_limit: Annotated[int, typer.Option(help="Only the first N images of the estimation.")] = 50,
     modes: Annotated[str, typer.Option(help="`cascading`, `independent`, comma between.")] = "cascading,independent",
@@ -57,7 +63,9 @@ def randomize(
     if limit < 1 or estimate_limit < 1:
         raise PgigError("limits must be at least 1")
     check_target(out / "config.toml")
-    listed: Any = tuple(mode.strip() for mode in modes.split(",") if mode.strip())
+    if out.resolve() == images.resolve():
+        raise PgigError("--out is the folder of the images: give another")
+    listed: Any = tuple(dict.fromkeys(mode.strip() for mode in modes.split(",") if mode.strip()))
     job = Randomization(
         ImageFolder.open(images).first(limit), preprocess_of(weights, size, resize, mean, std, channels),
         tuple(name.strip() for name in methods.split(",") if name.strip()), out,

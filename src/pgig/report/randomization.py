@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from pgig.errors import PgigError
 from pgig.report.curves import looks
-from pgig.report.names import short_name
 from pgig.report.page import write_figure, write_page
 from pgig.report.tables import write_csv
 from pgig.statistics import Interval, intervals
@@ -94,12 +93,22 @@ def _cells(row: Mapping[str, Interval]) -> list[float]:
     return [value for measure in MEASURES for value in (row[measure].mean, row[measure].low, row[measure].high)]
 
 
+def _looks(methods: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """A method has one colour: solid with its patterns frozen, dashed with patterns estimated anew."""
+    plain = {method: method.removesuffix(" (frozen)").removesuffix(" (anew)") for method in methods}
+    own = looks(list(dict.fromkeys(plain.values())))
+    return {
+        method: {**own[name], "linestyle": (0, (4, 1.5)) if method.endswith(" (anew)") else own[name]["linestyle"]}
+        for method, name in plain.items()
+    }
+
+
 def _figure(stages: Sequence[Mapping[str, str]], modes: Sequence[str], means: Mapping[str, Any]) -> Figure:
     """A row per measure, a column per mode: how alike attributions stay, layer by layer from the top."""
     methods = list(dict.fromkeys(method for of_stage in means.values() for method in of_stage))
-    look = looks(methods)
+    look = _looks(methods)
     figure = Figure(
-        figsize=(6.2 * len(modes), 3.1 * len(MEASURES) + 0.3 * (-(-len(methods) // 4))), layout="constrained"
+        figsize=(6.2 * len(modes), 3.1 * len(MEASURES) + 0.3 * (-(-len(methods) // 3))), layout="constrained"
     )
     axes = figure.subplots(len(MEASURES), len(modes), squeeze=False, sharey="row", sharex="col")
     for column, mode in enumerate(modes):
@@ -111,13 +120,14 @@ def _figure(stages: Sequence[Mapping[str, str]], modes: Sequence[str], means: Ma
                 values = [means[stage["stage"]][method][measure] for stage in own]
                 low, high = [v.low for v in values], [v.high for v in values]
                 ax.fill_between(places, low, high, color=look[method]["color"], alpha=0.08, linewidth=0)
-                ax.plot(places, [v.mean for v in values], label=short_name(method), marker=".", **look[method])
+                ax.plot(places, [v.mean for v in values], label=method, marker=".", **look[method])
             ax.axhline(0, color="0.7", linewidth=0.8)
             ax.spines[["top", "right"]].set_visible(False)
             if column == 0:
                 ax.set_ylabel(title)
         axes[0][column].set_title(f"{mode}, from the top", fontsize=11)
         axes[-1][column].set_xticks(places, [stage["layer"] for stage in own], rotation=60, ha="right", fontsize=7)
+        axes[-1][column].set_xlabel("layer, from the top down")
     handles, names = axes[0][0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside lower center", ncols=4, frameon=False, fontsize=9)
+    figure.legend(handles, names, loc="outside lower center", ncols=3, frameon=False, fontsize=9)
     return figure

@@ -26,7 +26,7 @@ from pgig.files import sweep
 from pgig.patterns import Patterns, model_digest
 from pgig.runs.config import Section, check_same, read_config, write_config
 from pgig.runs.evaluators import Chosen, Wish, choose
-from pgig.runs.job import Job, Tally, Worker, digest_of, grid_of
+from pgig.runs.job import Job, Tally, Worker, digest_of, digest_of_patterns, grid_of
 from pgig.runs.labels import checked_labels
 from pgig.runs.parts import PART, Part, check_sums, is_finished, parts_of, read_part, write_skipped
 from pgig.vision.folders import ImageFolder
@@ -182,7 +182,7 @@ def _attributions(job: Job, patterns: Patterns | None) -> Section:
         "seed": job.seed,
         "patch": job.protocol.patch,
         "target": "label" if job.by_label else "predicted",
-        "patterns_digest": None if patterns is None else digest_of(_patterns_text(patterns)),
+        "patterns_digest": None if patterns is None else digest_of_patterns(patterns),
         "references_digest": digest_of("\n".join(ImageFolder.open(job.references).names)) if job.references else None,
     }
 
@@ -194,10 +194,6 @@ def _labels_digest(job: Job) -> str | None:
 
 def _listed(values: dict[str, Any]) -> dict[str, Any]:
     return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
-
-
-def _patterns_text(patterns: Patterns) -> str:
-    return " ".join(f"{name}={digest_of(bytes(patterns[name].numpy().data))}" for name in sorted(patterns))
 
 
 def _check_reusable(job: Job, folder: Path, sections: dict[str, Section], grid: PatchGrid) -> None:

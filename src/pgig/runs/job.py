@@ -246,6 +246,11 @@ def digest_of(content: str | bytes) -> str:
     return blake2b(content.encode() if isinstance(content, str) else content, digest_size=8).hexdigest()
 
 
+def digest_of_patterns(patterns: Patterns) -> str:
+    """Of their values: other images give the same model other patterns."""
+    return digest_of(" ".join(f"{name}={digest_of(bytes(patterns[name].numpy().data))}" for name in sorted(patterns)))
+
+
 def grid_of(job: Job) -> PatchGrid:
     return job.protocol.grid(torch.empty(1, 3, job.preprocess.size, job.preprocess.size))
 

@@ -16,7 +16,7 @@ from pgig.patterns import Patterns, model_digest
 from pgig.randomization import Asked, Mode, Row, Stage, compare_randomised, layers_from_the_top, stages_of
 from pgig.report.tables import write_csv
 from pgig.runs.config import Section, check_same, read_config, write_config
-from pgig.runs.job import digest_of
+from pgig.runs.job import digest_of, digest_of_patterns
 from pgig.vision.folders import ImageFolder
 from pgig.vision.models import classes_of, output_for
 from pgig.vision.preprocess import Preprocess
@@ -46,11 +46,13 @@ def run_randomization(
 ) -> list[Stage]:
     """Do the stages that are not done yet; gives all of them."""
     table = explainers(job.methods)
-    if needs_patterns(table) and job.patterns is None:
-        raise PgigError("pattern methods need patterns: give --patterns FILE (pgig patterns makes one)")
+    if needs_patterns(table) and job.patterns is None and job.estimation is None:
+        needing = ", ".join(name for name in table if needs_patterns({name: table[name]}))
+        raise PgigError(f"{needing} need patterns: give --patterns FILE, --estimate-from DIR, or other --methods")
     if job.patterns is not None:
         job.patterns.check(model)
     classes_of(model, job.preprocess.size)
+    estimate = _estimator(job)
     images, skipped = _read(job.images, job.preprocess)
     if needs_references(table) and len(images) < 2:
         raise PgigError("expected_gradients draws its references from the other images: give more than one")
@@ -68,7 +70,7 @@ def run_randomization(
         return stages
     targets = {image: int(output_for(model, x)[0].argmax()) for image, x in images.items()}
     asked = Asked(
-        table, images, targets, job.patterns, _estimator(job), job.seed, job.score, job.preprocess.black
+        table, images, targets, job.patterns, estimate, job.seed, job.score, job.preprocess.black
     )  # fmt: skip
     originals = dict(asked.maps(model))
     for number, stage in enumerate(todo, len(stages) - len(todo)):
@@ -84,7 +86,8 @@ def _estimator(job: Randomization) -> Callable[[nn.Module], Mapping[str, Tensor]
     if job.estimation is None:
         return None
     folder = job.estimation
-    _read(folder.first(1), job.preprocess)  # where not even the first can be read, better now than in an hour
+    if next(folder.batches(job.preprocess, 1, 0, {}), None) is None:
+        raise PgigError("none of the images to estimate patterns from could be read")
     return lambda model: estimate_patterns(model, (x for _, x in folder.batches(job.preprocess, _BATCH, 0, {})))
 
 
@@ -109,7 +112,7 @@ def _settle(job: Randomization, name: str, model: nn.Module) -> None:
         "model": {"model": name, "weights_digest": digest_of(model_digest(model))},
         "attributions": {
             "methods": list(job.methods), "score": job.score, "seed": job.seed,
-            "patterns_digest": None if job.patterns is None else digest_of(str(job.patterns.digest)),
+            "patterns_digest": None if job.patterns is None else digest_of_patterns(job.patterns),
             "estimation_digest": None if job.estimation is None else job.estimation.digest,
         },
         "randomization": {"modes": list(job.modes), "layers": job.layers},
