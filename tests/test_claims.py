@@ -8,9 +8,13 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 
-@pytest.fixture
-def claims(monkeypatch):
+@pytest.fixture(autouse=True)
+def _found(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "reproduction"))
+
+
+@pytest.fixture
+def claims():
     import claims
 
     return claims
@@ -59,3 +63,32 @@ def test_rank_correlation(claims):
     assert low <= same <= high
     turned = claims.rank_correlation(areas, {m: -a for m, a in areas.items()}, ORDER)
     assert turned[0] == pytest.approx(-1)
+
+
+def test_the_page_says_what_the_tables_say():
+    from results import networks
+    from tables import between_table, protocols_table
+
+    from pgig.methods import PAPER_METHODS
+
+    page = (ROOT / "docs" / "reproduction.md").read_text()
+    assert "<<" not in page
+    assert "TODO" not in page
+    found = networks(ROOT / "docs" / "reproduction")
+    assert found[0].images >= 200
+    assert len(found[0].variants["paper"]["pgig"]) >= 100
+    assert between_table(found, PAPER_METHODS) in page
+    for network in found:
+        assert protocols_table(network) in page
+
+
+def test_a_variant_takes_the_place_of_pgig():
+    from results import Network
+
+    levels = {m: 0.1 * n for n, m in enumerate(ORDER)}
+    areas = {m: numpy.full(4, level) for m, level in levels.items()}
+    variants = {"pgig": areas["pgig"], "better": numpy.full(4, -1.0), "middling": numpy.full(4, 0.35)}
+    network = Network("made up", {"paper": areas}, {"paper": variants}, {"paper": areas}, {})
+    places = {name: network.place(name) for name in ("pgig", "better", "middling", "unknown")}
+    assert places["unknown"] is None
+    assert [(p.low, p.mean, p.high) for p in places.values() if p] == [(11, 11, 11), (1, 1, 1), (5, 5, 5)]
