@@ -74,7 +74,15 @@ class Verdict:
 
     @property
     def holds(self) -> bool:
-        return all(pair.as_claimed for pair in self.measured)
+        return not self.failed
+
+    @property
+    def failed(self) -> tuple[Measured, ...]:
+        """Pairs that are not as claimed, the furthest from it first."""
+        wrong = [pair for pair in self.measured if not pair.as_claimed]
+        if self.claim.pairs[0].kind == "better":
+            return tuple(sorted(wrong, key=lambda each: each.ahead.mean))
+        return tuple(sorted(wrong, key=lambda each: -abs(each.ahead.mean)))
 
     @property
     def closest(self) -> Measured:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from shutil import copyfile
 
-from plan import ALL_METHODS, CENTRED, DIGITS, FILLS, RELEASED
+from plan import ALL_METHODS, CENTRED, DIGITS, PHOTOGRAPH_FILLS, RELEASED
 from signs import sign_rows
 
 from pgig.curves import auc
@@ -21,7 +21,7 @@ Rows = Iterator[list[object]]
 def collect(runs: Path, folder: Path) -> None:
     methods = {"paper": _finished(runs / "main"), **{p: _finished(runs / p) for p in ALL_METHODS}}
     variants = {"paper": _finished(runs / "ablations")}
-    variants |= {protocol: _finished(runs / f"ablations-{protocol}") for protocol in (*RELEASED, *FILLS)}
+    variants |= {protocol: _finished(runs / f"ablations-{protocol}") for protocol in (*RELEASED, *PHOTOGRAPH_FILLS)}
     write_csv(folder / "areas-methods.csv", HEAD, _rows(methods))
     centred = _rows({"paper": _finished(runs / "centred")}, CENTRED)
     write_csv(folder / "areas-variants.csv", HEAD, [*_rows(variants), *centred])

@@ -18,8 +18,9 @@ RANDOMIZED = (
     "expected_gradients+samples=10,guided_backprop,pattern_attribution,pgig"
 )
 RELEASED = "skip_top", "positive_channels", "released"  # for --protocol, in place of the paper's
-ALL_METHODS = "positive_channels", "released"  # those of them that all methods are tried under
-FILLS = "image_mean", "blur"  # for --fill, in place of the patch's own mean
+ALL_METHODS = ("positive_channels",)  # those of them that all methods are tried under
+FILLS = "image_mean", "blur"  # for --fill, in place of the patch's own mean: on the embedded networks
+PHOTOGRAPH_FILLS = ("image_mean",)  # and on photographs
 REGIMES = "auto", "centred"
 CENTRED = ", centred patterns"  # behind the name of a method that was given them
 DIGITS = 6  # of published areas

@@ -11,7 +11,7 @@ from pathlib import Path
 from collect import collect
 from embedded import run_embedded
 from page import DOCS, write_page
-from plan import ABLATIONS, ALL_METHODS, FILLS, PROTOCOL_METHODS, RANDOMIZED, REGIMES, RELEASED
+from plan import ABLATIONS, ALL_METHODS, PHOTOGRAPH_FILLS, PROTOCOL_METHODS, RANDOMIZED, REGIMES, RELEASED
 
 
 def linked(folder: Path, images: list[Path]) -> Path:
@@ -63,7 +63,7 @@ def main(images: Path, weights: Path, out: Path, model: str, workers: int) -> No
         pgig(*evaluation, "--protocol", protocol, "--attributions-from", out / "main", "--out", out / protocol)
     for protocol in RELEASED:
         pgig(*variants, "--protocol", protocol, "--out", out / f"ablations-{protocol}")
-    for fill in FILLS:
+    for fill in PHOTOGRAPH_FILLS:
         pgig(*variants, "--fill", fill, "--out", out / f"ablations-{fill}")
     pgig(
         "randomize", *network, *auto, "--images", folders["randomization"], "--estimate-from", folders["reestimation"],

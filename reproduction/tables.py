@@ -45,10 +45,18 @@ def claims_table(found: Mapping[str, Sequence[Verdict]]) -> str:
 
 def _verdict(verdict: Verdict) -> str:
     if verdict.holds:
-        return f"**holds**; the closest: {verdict.closest}"
-    failed = [str(pair) for pair in verdict.measured if not pair.as_claimed]
-    more = f"; and {len(failed) - _SHOWN} more" if len(failed) > _SHOWN else ""
-    return f"**does not hold** ({len(failed)} of {len(verdict.measured)} pairs): {'; '.join(failed[:_SHOWN])}{more}"
+        return "**holds**"
+    return f"does not hold ({len(verdict.failed)} of {len(verdict.measured)} pairs)"
+
+
+def pairs_table(found: Sequence[Verdict]) -> str:
+    """The pairs that decide: those which are not as claimed, or the closest to it."""
+    rows = []
+    for number, verdict in enumerate(found):
+        named = verdict.failed or (verdict.closest,)
+        more = f"; and {len(named) - _SHOWN} more" if len(named) > _SHOWN else ""
+        rows.append([number + 1, _verdict(verdict), "; ".join(map(str, named[:_SHOWN])) + more])
+    return table(["claim", "", "not as claimed; or the closest, where it holds"], rows)
 
 
 def stress_table(test: StressTest) -> str:
