@@ -94,11 +94,12 @@ def _cells(row: Mapping[str, Interval]) -> list[float]:
 
 
 def _looks(methods: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """A method has one colour: solid with its patterns frozen, dashed with patterns estimated anew."""
+    """A method has one colour; with patterns estimated anew its line is dotted and its marks are crosses."""
     plain = {method: method.removesuffix(" (frozen)").removesuffix(" (anew)") for method in methods}
     own = looks(list(dict.fromkeys(plain.values())))
+    anew = {"linestyle": (0, (1, 1)), "marker": "x"}
     return {
-        method: {**own[name], "linestyle": (0, (4, 1.5)) if method.endswith(" (anew)") else own[name]["linestyle"]}
+        method: {"marker": ".", **own[name], **(anew if method.endswith(" (anew)") else {})}
         for method, name in plain.items()
     }
 
@@ -120,7 +121,7 @@ def _figure(stages: Sequence[Mapping[str, str]], modes: Sequence[str], means: Ma
                 values = [means[stage["stage"]][method][measure] for stage in own]
                 low, high = [v.low for v in values], [v.high for v in values]
                 ax.fill_between(places, low, high, color=look[method]["color"], alpha=0.08, linewidth=0)
-                ax.plot(places, [v.mean for v in values], label=method, marker=".", **look[method])
+                ax.plot(places, [v.mean for v in values], label=method, **look[method])
             ax.axhline(0, color="0.7", linewidth=0.8)
             ax.spines[["top", "right"]].set_visible(False)
             if column == 0:
