@@ -500,7 +500,8 @@ def test_a_stopped_run_says_so_at_once(folder):
     (folder / "net.py").write_text(slow)
     call = [sys.executable, "-m", "pgig", "degrade", *BASE, "--images", "photos", "--methods", "gradient,random"]
     process = subprocess.Popen(
-        [*call, "--out", "run", "--workers", "2"], cwd=folder, stderr=subprocess.PIPE, text=True
+        [*call, "--out", "run", "--workers", "2"], cwd=folder, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # tests in the background ignore it
     )  # fmt: skip
     deadline = time.monotonic() + 120
     while not list(folder.glob("run/heatmaps/*.npz")) and time.monotonic() < deadline:
