@@ -7,7 +7,7 @@ _SHARED = Path(__file__).parents[2] / "shared"
 
 @pytest.fixture
 def shared() -> Path:
-    """Real data beside the project, where there is any."""
+    """A real network, photographs and the authors' values, where they lie beside the project; they are not shipped."""
     if not _SHARED.is_dir():
         pytest.skip("needs the shared data beside the project")
     return _SHARED

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 import pgig
 from pgig.estimation import Estimator
 from pgig.forms import Form
-from pgig.synthetic.stress import stress_model
+from pgig.synthetic.stress import stress_data, stress_model
 from pgig.tracing import trace
 
 EXACT = {"rtol": 1e-9, "atol": 1e-10}
@@ -152,8 +152,8 @@ def test_splits_order_and_shards_do_not_matter(net):
     assert other.fingerprint != whole.fingerprint
 
 
-def test_the_stress_model_gets_the_papers_pattern(shared):
-    x = torch.from_numpy(numpy.loadtxt(shared / "reference" / "stress_test" / "X.csv", delimiter=","))
+def test_the_stress_model_gets_the_papers_pattern():
+    _, x = stress_data()
     # the paper's equation on the published inputs, with the mask behind the bias and before it
     for mask, p1 in (("bias", [-1.01621, -0.01621]), ("no_bias", [-1.01770, -0.01770])):
         found = pgig.estimate_patterns(stress_model(), [x], mask=mask)
