@@ -92,16 +92,15 @@ class Verdict:
         return max(self.measured, key=lambda each: abs(each.ahead.mean))
 
 
-def compared(areas: Areas) -> dict[tuple[str, str], Comparison]:
-    """Every two methods: the area of the second minus that of the first; p-values corrected for all pairs."""
-    pairs = list(combinations(areas, 2))
+def paired(areas: Areas, pairs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Comparison]:
+    """By how much the first of each two is better: the area of the second minus its own; corrected for all pairs."""
     found = comparisons(numpy.stack([areas[other] - areas[one] for one, other in pairs], 1))
     mended = corrected({f"{one}|{other}": each for (one, other), each in zip(pairs, found, strict=True)})
     return dict(zip(pairs, mended.values(), strict=True))
 
 
 def verdicts(areas: Areas) -> list[Verdict]:
-    found = compared(areas)
+    found = paired(areas, list(combinations(areas, 2)))
     return [Verdict(claim, tuple(_measured(pair, found) for pair in claim.pairs)) for claim in CLAIMS]
 
 

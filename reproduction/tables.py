@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy
-from claims import CLAIMS, Areas, Verdict, order_agreement, rank_correlation
+from claims import CLAIMS, Areas, Verdict, order_agreement, paired, rank_correlation
 from plan import PROTOCOL_METHODS
 from results import Network
 
 from pgig.report.synthetic import VERDICT_HEAD, verdict_rows
-from pgig.statistics import Comparison, Interval, comparisons, corrected, interval
+from pgig.statistics import Comparison, Interval, interval
 from pgig.synthetic import StressTest
 
 PLAIN = "pgig", "pattern_attribution"
@@ -79,10 +79,7 @@ def stress_claims(test: StressTest) -> str:
 
 def against(areas: Areas) -> dict[tuple[str, str], Comparison]:
     """Every variant against plain PGIG and pattern attribution: by how much it is better; corrected for all pairs."""
-    pairs = [(name, reference) for name in areas for reference in PLAIN if name != reference]
-    found = comparisons(numpy.stack([areas[reference] - areas[name] for name, reference in pairs], 1))
-    mended = corrected({f"{a}|{b}": each for (a, b), each in zip(pairs, found, strict=True)})
-    return dict(zip(pairs, mended.values(), strict=True))
+    return paired(areas, [(name, reference) for name in areas for reference in PLAIN if name != reference])
 
 
 def ablations_table(areas: Areas) -> str:
@@ -124,14 +121,10 @@ def _place(place: Interval | None) -> str:
 
 def lead_table(by_protocol: Mapping[str, Areas], method: str) -> str:
     """By how much a method is better than every other, protocol by protocol; corrected within each."""
-    columns = {}
-    for protocol, areas in by_protocol.items():
-        others = [other for other in areas if other != method]
-        found = comparisons(numpy.stack([areas[other] - areas[method] for other in others], 1))
-        columns[protocol] = corrected(dict(zip(others, found, strict=True)))
-    first = by_protocol["paper"]
-    rows = [[f"`{m}`", *(_compared(column[m]) for column in columns.values())] for m in ranked(first) if m != method]
-    return table([f"`{method}` better than", *columns], rows)
+    others = [other for other in ranked(by_protocol["paper"]) if other != method]
+    columns = [paired(areas, [(method, other) for other in others]) for areas in by_protocol.values()]
+    rows = [[f"`{other}`", *(_compared(column[method, other]) for column in columns)] for other in others]
+    return table([f"`{method}` better than", *by_protocol], rows)
 
 
 def protocols_table(network: Network) -> str:
