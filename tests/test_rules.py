@@ -5,7 +5,7 @@ import torch
 from naive import matrix_gradient, naive_gradient
 from networks import NETWORKS, images, layer_weights, network, patterns_of_ones, random_patterns
 from torch import Tensor, nn
-from torch.nn.utils import parametrizations
+from torch.nn.utils import parametrizations, parametrize
 from torch.utils.checkpoint import checkpoint
 
 import pgig
@@ -247,7 +247,7 @@ def test_products_in_every_spelling(spelling):
     model = OwnForward(SPELLINGS[spelling], w=numbers(4, 4), b=numbers(4, seed=1)).eval()
     x = numbers(3, 4, seed=2)
     used = {"a vector": ["b"]}.get(spelling, ["w"])
-    options = {"score": "logit", "start": "one"}
+    options = {"score": "logit", "start": "one", "batch_size": "whole"}  # one of them mixes its rows
     ones = {name: torch.ones_like(getattr(model, name)) for name in used}
     found = pgig.attribute_all(["gradient", "pattern_attribution"], model, x, 1, patterns=ones, **options)
     torch.testing.assert_close(found["gradient"], autograd(model, x), **EXACT)
@@ -264,7 +264,9 @@ def test_a_convolution_with_a_bias_that_depends_on_x():
 
     model, x = OwnForward(forward, w=numbers(6, 3, 3, 3)).eval(), images()
     ones = {"w": torch.ones_like(model.w)}
-    found = pgig.attribute("pattern_attribution", model, x, 1, patterns=ones, score="logit", start="one", batch_size=3)
+    found = pgig.attribute(
+        "pattern_attribution", model, x, 1, patterns=ones, score="logit", start="one", batch_size="whole"
+    )
     torch.testing.assert_close(found, autograd(model, x), **EXACT)
 
 
@@ -331,6 +333,40 @@ def test_models_that_write_through_views_are_not_broken_by_channels_last():
         model, x = Writes(write).eval(), images(dtype=torch.float32)
         found = pgig.attribute("gradient", model, x, 1, score="logit")
         torch.testing.assert_close(found, autograd(model, x), rtol=1e-4, atol=1e-5)
+
+
+def test_parametrised_weights_that_are_made_anew_in_the_middle_are_noticed():
+    """Without the cache a layer is not known by its weight any more: later gradients would be plain."""
+    model = network("chain")
+    parametrizations.weight_norm(model[6])
+    patterns = random_patterns(network("chain"))
+
+    def drop(done, total):
+        parametrize._cache_enabled, parametrize._cache = 0, {}
+
+    methods = ["pattern_attribution", "pgig"]
+    with pytest.raises(pgig.PgigError, match=r"layer '6' was made anew in the middle.*parametrize.cached"):
+        pgig.attribute_all(methods, model, images(), 1, patterns=patterns, progress=drop)
+    assert (parametrize._cache_enabled, parametrize._cache) == (-1, {})
+    parametrize._cache_enabled = 0
+    assert len(pgig.attribute_all(methods, model, images(), 1, patterns=patterns)) == 2
+
+
+def test_what_was_acted_on_counts_for_its_own_group_only():
+    class Once(nn.Module):
+        """Uses its layer for the first few rows, and a copy of the weight that nobody knows later on."""
+
+        def __init__(self):
+            super().__init__()
+            self.layer, self.rows = nn.Linear(4, 3), 0
+
+        def forward(self, x):
+            self.rows += len(x) if torch.is_grad_enabled() else 0
+            return x @ self.layer.weight.detach().clone().t() if self.rows > 1 else self.layer(x)
+
+    given = {"patterns": {"layer": torch.ones(3, 4)}, "steps": 2}
+    with pytest.raises(pgig.PgigError, match="found no layer to act on"):
+        pgig.attribute_all(["pattern_attribution", "pgig"], Once().eval(), torch.rand(1, 4), 1, **given)
 
 
 def test_two_rules_of_one_name_do_not_mix():

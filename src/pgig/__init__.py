@@ -57,7 +57,7 @@ _HOMES = {
     "show": "figures",
     "signal_quality": "quality",
 }
-_SUBMODULES = {"captum", "quantus", "report", "synthetic", "vision"}
+_SUBMODULES = {"captum", "degradation", "incremental", "quantus", "report", "synthetic", "vision"}
 
 
 def __getattr__(name: str) -> Any:

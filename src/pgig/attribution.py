@@ -5,6 +5,7 @@ from typing import Any, TypedDict, Unpack
 
 from torch import Tensor
 
+from pgig.chunks import BatchSize
 from pgig.engine import Engine
 from pgig.inputs import Baseline, Tensors
 from pgig.methods import Method, Start, method_table
@@ -30,7 +31,7 @@ class Options(TypedDict, total=False):
     multiply_by_input: bool | None
     seed: int
     ids: Sequence[Hashable] | Tensor | None
-    batch_size: int | None
+    batch_size: BatchSize
     progress: Progress | None
     forward_args: Any
     forward_kwargs: dict[str, Any] | None
@@ -63,7 +64,7 @@ def attribute_all(
     multiply_by_input: bool | None = None,
     seed: int = 0,
     ids: Sequence[Hashable] | Tensor | None = None,
-    batch_size: int | None = None,
+    batch_size: BatchSize = None,
     progress: Progress | None = None,
     forward_args: Any = (),
     forward_kwargs: dict[str, Any] | None = None,
@@ -85,7 +86,9 @@ def attribute_all(
     steps, samples, variance, quadrature, multiply_by_input: set for every method that has the option; None is the
         method's own. An option that none of the methods has is an error.
     seed, ids: what random draws depend on, beside the points; ids default to the index in the batch.
-    batch_size: how many points go through the model at once; None bounds the memory.
+    batch_size: how many points go through the model at once; None bounds the memory. "whole" puts all inputs at the
+        same point through together, for a model whose answer for one input depends on the others; without it, such a
+        model is refused.
     progress: called with (points done, points in all).
     forward_args, forward_kwargs: passed on to the model; tensors with one row per input are cut to the rows in work.
     """

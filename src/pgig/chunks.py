@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +16,9 @@ CPU_BYTES = 256 * 2**20
 # More points than the paper's paths have would only take more memory; where points are tiny, more take less time.
 MOST_POINTS, MOST_TINY_POINTS, TINY_BYTES = 25, 1024, 8 * 2**20
 
+# None: as many as memory allows; "whole": all inputs at the same point together, for models that mix their rows
+BatchSize = int | Literal["whole"] | None
+
 
 class ChunkSize:
     """The number of points of the next chunk.
@@ -25,7 +29,7 @@ class ChunkSize:
 
     def __init__(self, batch_size: int | None, device: torch.device) -> None:
         if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
-            raise PgigError(f"batch_size must be None or a whole number of at least 1, got {batch_size!r}")
+            raise PgigError(f"batch_size must be None, 'whole' or a whole number of at least 1, got {batch_size!r}")
         self._most = batch_size
         self._device = device
 
@@ -58,7 +62,9 @@ class ChunkSize:
             storage = tensor.untyped_storage()
             if storage.data_ptr() not in weights:
                 kept[storage.data_ptr()] = storage.nbytes()
-            return tensor
+            # not the tensor itself: where an operation saves its own output, that would be a cycle, which only a
+            # backward pass breaks, and the whole graph would stay for ever
+            return tensor.detach()
 
         with saved_tensors_hooks(note, lambda tensor: tensor):
             yield

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn.utils import parametrize
 
-from pgig.chunks import ChunkSize, is_out_of_memory
+from pgig.chunks import BatchSize, ChunkSize, is_out_of_memory
+from pgig.company import check_rows
 from pgig.errors import PgigError
 from pgig.formats import formatted, runs_in_channels_last
 from pgig.inputs import Baseline, Inputs, PerInput, Tensors, checked_ids
@@ -47,7 +48,7 @@ class Engine:
         rules: set[Rule],
         seed: int,
         ids: Sequence[Hashable] | Tensor | None,
-        batch_size: int | None,
+        batch_size: BatchSize,
         forward_args: Any,
         forward_kwargs: dict[str, Any] | None,
     ) -> None:
@@ -58,7 +59,11 @@ class Engine:
         self._extra = PerInput(forward_args, forward_kwargs, self._inputs.count)
         self._ids = checked_ids(ids, self._inputs.count)
         self._seed = seed
-        self._size = ChunkSize(batch_size, self._inputs.device)
+        self._score = score
+        self._whole = batch_size == "whole"
+        # one row a pass is the same as all rows where there is only one
+        self._rows_apart = self._whole or batch_size == self._inputs.count == 1
+        self._size = ChunkSize(self._inputs.count if batch_size == "whole" else batch_size, self._inputs.device)
         self._rules = rules
         self._patterns = patterns if any(rule.needs_patterns for rule in rules) else None
 
@@ -68,12 +73,12 @@ class Engine:
         with torch.inference_mode(False), torch.enable_grad(), parametrize.cached(), uncompiled():
             args, kwargs = self._extra.rows(torch.zeros(1, dtype=torch.long))
             self._channels_last = runs_in_channels_last(self._model, self._inputs.members, args, kwargs)
-            layers = Layers(self._model, self._patterns, self._channels_last)
+            self._layers = Layers(self._model, self._patterns, self._channels_last)
             try:
-                with RuleMode(layers, self._rules, self._channels_last) as self._mode:
+                with RuleMode(self._layers, self._rules, self._channels_last) as self._mode:
                     yield
             finally:
-                layers.close()
+                self._layers.close()
 
     def run(
         self, groups: Mapping[Points, Mapping[str, Method]], progress: Callable[[int, int], object]
@@ -82,12 +87,15 @@ class Engine:
             if points.needs_references and not self._inputs.has_references:
                 names = ", ".join(methods)
                 raise PgigError(f"{names} need references: pass references=, a tensor of inputs to draw from")
+        if not self._rows_apart and (self._inputs.count > 1 or any(points.count > 1 for points in groups)):
+            check_rows(self._model, self._inputs.members, self._inputs.at_baseline(), self._score, self._asked)
         results: dict[str, Tensors] = {}
         total = sum(points.count for points in groups) * self._inputs.count
         done = 0
         for points, methods in groups.items():
             if self._explained.is_open and not points.is_input:
                 self._sums(Here(), {}, lambda _: None)
+            self._mode.forget()
             sums = self._sums(points, methods, lambda now, before=done: progress(before + now, total))  # type: ignore[misc]
             done += points.count * self._inputs.count
             self._mode.check_acted({method.rule for method in methods.values()})
@@ -103,11 +111,13 @@ class Engine:
         position, end = 0, points.count * self._inputs.count
         while position < end:
             stop = position + self._size.next(end - position)
+            self._layers.check_held()
+            pieces = self._pieces(points.count, position, stop)
             try:
-                pieces, slices = self._places(points, position, stop)
+                slices = self._places(points, pieces)
                 gradients = self._gradients(pieces, slices, passes, points.is_input)
             except (RuntimeError, MemoryError) as error:
-                if not is_out_of_memory(error) or stop - position == 1:
+                if not is_out_of_memory(error) or stop - position == 1 or self._whole:
                     raise
                 self._size.halve(stop - position)
                 continue
@@ -118,16 +128,25 @@ class Engine:
             progress(position)
         return {name: [rows[i] for i in range(self._inputs.count)] for name, rows in states.items()}
 
-    def _places(self, points: Points, start: int, stop: int) -> tuple[list[Piece], list[Slice]]:
-        """The places start..stop-1 of all inputs' places, counted input by input."""
-        k = points.count
-        rows = range(start // k, -(-stop // k))
-        pieces = [Piece(row, max(start - row * k, 0), min(stop - row * k, k)) for row in rows]
-        slices = []
-        for row, first, last in pieces:
-            draw = draws(self._seed, self._ids[row], points)
-            slices.append(points.take(self._inputs.example(row), draw, first, last))
-        return pieces, slices
+    def _pieces(self, count: int, start: int, stop: int) -> list[Piece]:
+        """The places start..stop-1, of `count` for each input: input by input, or all inputs at the same place."""
+        if self._whole:
+            place = start // self._inputs.count
+            return [Piece(row, place, place + 1) for row in range(self._inputs.count)]
+        rows = range(start // count, -(-stop // count))
+        return [Piece(row, max(start - row * count, 0), min(stop - row * count, count)) for row in rows]
+
+    def _places(self, points: Points, pieces: list[Piece]) -> list[Slice]:
+        return [
+            points.take(self._inputs.example(row), draws(self._seed, self._ids[row], points), first, last)
+            for row, first, last in pieces
+        ]
+
+    def _asked(self, inputs: Sequence[Tensor], rows: list[int]) -> Any:
+        """What is explained of some inputs, which belong to the given rows."""
+        args, kwargs = self._extra.rows(torch.tensor(rows))
+        given = formatted([x.clone() for x in inputs], self._channels_last)
+        return self._explained.judged(self._model(*given, *args, **kwargs))
 
     def _gradients(
         self, pieces: list[Piece], slices: list[Slice], passes: list[Pass], at_input: bool

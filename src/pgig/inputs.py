@@ -145,7 +145,10 @@ def _members(tensors: Tensors, what: str) -> tuple[Tensor, ...]:
 
 def _check_tensor(tensor: Tensor, what: str) -> None:
     if not tensor.is_floating_point():
-        raise PgigError(f"{what} must be floating point to have a gradient, got {tensor.dtype}: call .float() first")
+        raise PgigError(
+            f"{what} must be floating point to have a gradient, got {tensor.dtype}: if these are token ids, explain "
+            "its embedding; if they are values, call .float() first"
+        )
     if tensor.dim() < 1 or tensor.numel() == 0:
         raise PgigError(f"{what} of shape {tuple(tensor.shape)} are empty: give a batch of at least one")
     if not tensor.isfinite().all():

@@ -84,6 +84,7 @@ class Layers:
         self._channels_last = channels_last
         self._weights: dict[int, tuple[str, Tensor]] = {}  # holds the tensors, so that no id is reused
         self._recomputed: list[tuple[str, nn.Module]] = []
+        self._held: list[tuple[str, nn.Module, str, Tensor]] = []  # parametrised weights, as long as they are cached
         self._layers: dict[str, Layer] = {}
         if isinstance(model, nn.Module):
             self._collect(model)
@@ -98,6 +99,15 @@ class Layers:
             if whole is not None and (found := self._weights.get(id(whole)) or self._find_recomputed(whole)):
                 return self._layer(*found)
         return None
+
+    def check_held(self) -> None:
+        """Refuse to go on where parametrised weights are not those that the layers are known by any more."""
+        for name, module, attribute, weight in self._held:
+            if getattr(module, attribute) is not weight:
+                raise PgigError(
+                    f"the parametrised weight of layer {name!r} was made anew in the middle of the work: did another "
+                    "thread or a callback end parametrize.cached()?"
+                )
 
     def close(self) -> None:
         for layer in self._layers.values():
@@ -133,7 +143,9 @@ class Layers:
             if parametrize.is_parametrized(module):
                 for attribute in module.parametrizations:
                     weight = getattr(module, attribute)
-                    self._weights[id(weight)] = (_layer_name(f"{prefix}.{attribute}".lstrip(".")), weight)
+                    name = _layer_name(f"{prefix}.{attribute}".lstrip("."))
+                    self._weights[id(weight)] = (name, weight)
+                    self._held.append((name, module, attribute, weight))
 
     def _checked(self, patterns: Mapping[str, Tensor]) -> dict[str, Tensor]:
         known = {name: tuple(weight.shape) for name, weight in self._weights.values()}

@@ -70,6 +70,11 @@ class RuleMode(TorchFunctionMode):
         finally:
             self.rule = plain
 
+    def forget(self) -> None:
+        """What was acted on so far does not count for what comes next."""
+        self._layers_called.clear()
+        self._acted_on_layers = self._acted_on_relus = False
+
     def note_layer(self) -> None:
         self._acted_on_layers = True
 

@@ -10,6 +10,7 @@ import numpy
 import torch
 from torch import Tensor, nn
 
+from pgig.company import check_rows
 from pgig.degradation.dense import check_score, score_of
 from pgig.errors import PgigError, PgigWarning
 from pgig.incremental import Plan, TracingError, plan_of
@@ -66,6 +67,7 @@ class Occlusion:
         if not bool(x.isfinite().all()):
             raise PgigError("inputs have NaN or infinite values")
         target = _classes(model, x, target)
+        check_rows(model, [x], [torch.full_like(x, self.baseline)], score, lambda given, _: model(given[0].clone()))
         boxes = self.boxes(x.shape[2], x.shape[3])
         return torch.cat([self._map(model, x[n : n + 1], target[n : n + 1], score, boxes, incremental)
                           for n in range(len(x))])  # fmt: skip

@@ -33,6 +33,10 @@ class Explained:
         """Must the classes still be predicted?"""
         return not callable(self._score) and None in self._classes
 
+    def judged(self, output: Any) -> Any:
+        """What of an output must not depend on other rows: all of it, or what the caller's own score makes of it."""
+        return self._score(output) if callable(self._score) else output
+
     def predict(self, output: Any, rows: Sequence[int]) -> None:
         """Settle the class of `rows` by the output for x itself."""
         if not self.is_open:

@@ -1,0 +1,171 @@
+"""Chunks never show in a result: a model that mixes the rows of its batch is refused, or put through whole."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from networks import images, network, patterns_of_ones, random_patterns
+from torch import nn
+
+import pgig
+from pgig.company import _SOUND
+
+NET, X = network("chain"), images(4)
+EXACT = {"rtol": 0, "atol": 1e-12}
+
+
+class Centring(nn.Module):
+    """The answer for a row depends on the mean of the batch."""
+
+    def __init__(self):
+        super().__init__()
+        self.net = network("chain")
+
+    def forward(self, x):
+        return self.net(x - x.mean(0))
+
+
+def whole(name, model, x, **options):
+    """The definition: for every point one pass of all inputs together, with autograd."""
+    line = x * (torch.arange(1, 6).double() / 5).reshape(-1, 1, 1, 1, 1)
+    total = torch.zeros_like(x)
+    for at in line if name == "integrated_gradients" else [x]:
+        inside = at.clone().requires_grad_()
+        (gradient,) = torch.autograd.grad(model(inside).softmax(1)[:, 1].sum(), inside)
+        total += gradient
+    return total / 5 * x if name == "integrated_gradients" else total
+
+
+@pytest.mark.parametrize("count", [1, 4])
+@pytest.mark.parametrize("name", pgig.METHODS)
+def test_a_model_that_mixes_its_rows_is_refused(name, count):
+    model, x = Centring(), X[:count]
+    patterns = {f"net.{key}": value for key, value in random_patterns(model.net).items()}
+    options = {"patterns": patterns, "references": X}
+    if count == 1 and pgig.METHODS[name].points.count == 1:
+        pgig.attribute(name, model, x, 1, **options)  # one row in one pass: there is nothing to mix
+        return
+    for batch_size in (None, 2, 3):
+        with pytest.raises(pgig.PgigError, match="depends on the others in its batch: give batch_size='whole'"):
+            pgig.attribute(name, model, x, 1, batch_size=batch_size, **options)
+    assert pgig.attribute(name, model, x, 1, batch_size="whole", **options).isfinite().all()
+
+
+@pytest.mark.parametrize("name", ["gradient", "integrated_gradients"])
+def test_whole_batches_are_what_autograd_says(name):
+    model = Centring()
+    options = {"steps": 5} if name == "integrated_gradients" else {}
+    found = pgig.attribute(name, model, X, 1, batch_size="whole", **options)
+    torch.testing.assert_close(found, whole(name, model, X), **EXACT)
+
+
+@pytest.mark.parametrize("name", pgig.METHODS)
+def test_where_rows_are_not_mixed_whole_batches_change_nothing(name):
+    options = {"patterns": random_patterns(NET), "references": X}
+    usual, together = (pgig.attribute(name, NET, X, 1, batch_size=size, **options) for size in (None, "whole"))
+    torch.testing.assert_close(usual, together, **EXACT)
+
+
+def test_a_loss_that_closes_over_the_labels_of_its_batch():
+    labels = torch.tensor([0, 1, 2, 3])
+
+    def loss(x):
+        return F.cross_entropy(NET(x), labels, reduction="none")
+
+    for options in ({}, {"batch_size": 1}, {"batch_size": 3}):
+        with pytest.raises(pgig.PgigError, match="whole batch of 4, but not one input by itself: give batch_size"):
+            pgig.attribute("integrated_gradients", loss, X, score=lambda y: y, **options)
+    found = pgig.attribute("gradient", loss, X, score=lambda y: y, batch_size="whole")
+    for row in range(4):
+        single = pgig.attribute(
+            "gradient",
+            NET,
+            X[row : row + 1],
+            score=lambda y, r=row: F.cross_entropy(y, labels[r : r + 1], reduction="none"),
+        )
+        torch.testing.assert_close(found[row : row + 1], single, **EXACT)
+
+
+def test_a_score_that_mixes_rows_is_refused_too():
+    def against_the_batch(y):
+        return y[:, 1] * y[:, 1].mean()
+
+    with pytest.raises(pgig.PgigError, match="depends on the others"):
+        pgig.attribute("gradient", NET, X, score=against_the_batch)
+    assert pgig.attribute("gradient", NET, X, score=against_the_batch, batch_size="whole").abs().sum() > 0
+    assert pgig.attribute("gradient", NET, X, score=lambda y: y[:, 1]).abs().sum() > 0
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_rounding_is_not_mixing(dtype):
+    model, x = network("residual", dtype), images(3, dtype)
+    assert pgig.attribute("integrated_gradients", model, x, 1, steps=3).isfinite().all()
+
+
+def test_a_model_is_looked_at_once_per_shape_and_forgotten_with_it():
+    calls = []
+
+    def counted(x):
+        calls.append(len(x))
+        return NET(x)
+
+    pgig.attribute("gradient", counted, X, 1, batch_size=4)
+    assert calls == [1, 2, 4]
+    pgig.attribute("gradient", counted, X, 1, batch_size=4)
+    assert calls == [1, 2, 4, 4]
+    before = len(_SOUND)
+    del counted
+    assert len(_SOUND) == before - 1
+
+
+def test_inputs_without_a_batch_axis_are_told_so():
+    with pytest.raises(pgig.PgigError, match=r"shape \(3, 8, 8\) have no batch axis.*x\[None\]"):
+        pgig.attribute("integrated_gradients", NET, X[0], 1)
+    with pytest.raises(RuntimeError, match="expected input"):  # what is really wrong is not hidden
+        pgig.attribute("gradient", NET, X[:, :2], 1)
+
+
+def test_token_ids_are_told_to_explain_their_embedding():
+    with pytest.raises(pgig.PgigError, match="token ids, explain its embedding"):
+        pgig.attribute("gradient", NET, torch.arange(12).reshape(2, 6))
+
+
+def test_completeness_of_a_model_that_mixes_its_rows():
+    a = pgig.attribute("integrated_gradients", Centring(), X, 1, batch_size="whole", steps=400)
+    with pytest.raises(pgig.PgigError, match="depends on the others"):
+        pgig.completeness(a, Centring(), X, 1)
+    # the sum over the batch is complete: each row's score depends on all rows
+    assert float(pgig.completeness(a, Centring(), X, 1, batch_size="whole").sum().abs()) < 1e-2
+
+
+def test_occlusion_refuses_a_model_that_mixes_its_rows():
+    with pytest.raises(pgig.PgigError, match="depends on the others"):
+        pgig.occlusion(Centring(), X, 1, window=4, stride=4)
+    assert pgig.occlusion(NET, X, 1, window=4, stride=4).isfinite().all()
+
+
+def test_patterns_of_ones_are_autograd_for_blocks_of_norm_and_product():
+    """A batch norm in front of a transposed product, where torch's own backward minds the strides it is given."""
+
+    class Block(nn.Module):
+        def __init__(self, head):
+            super().__init__()
+            self.conv, self.bn, self.lin = nn.Conv2d(3, 6, 3, padding=1), nn.BatchNorm2d(6), nn.Linear(6, 5)
+            self.head = head
+
+        def forward(self, x):
+            return self.head(self.lin(self.bn(self.conv(x)).flatten(2).transpose(1, 2)))
+
+    heads = [lambda y: y.mean(1), lambda y: y.flatten(1), lambda y: y.transpose(1, 2).relu().mean(2)]
+    heads += [lambda y: y.transpose(1, 2).unflatten(2, (8, 8)).mean((2, 3)), lambda y: (y * y).sum(1)]
+    x = images(8)
+    for head in heads:
+        model = Block(head).double().eval()
+        nn.init.uniform_(model.bn.running_var, 0.5, 2)
+        inside = x.clone().requires_grad_()
+        (expected,) = torch.autograd.grad(model(inside)[:, 1].sum(), inside)
+        for batch_size in (1, 2, 8, None):
+            found = pgig.attribute(
+                "pattern_attribution", model, x, 1, score="logit", start="one", batch_size=batch_size,
+                patterns=patterns_of_ones(model),
+            )  # fmt: skip
+            torch.testing.assert_close(found, expected, **EXACT)
