@@ -1,6 +1,8 @@
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
 _SHARED = Path(__file__).parents[2] / "shared"
 
@@ -11,3 +13,11 @@ def shared() -> Path:
     if not _SHARED.is_dir():
         pytest.skip("needs the shared data beside the project")
     return _SHARED
+
+
+@pytest.fixture
+def two_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)

@@ -4,9 +4,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy
 import pytest
 import torch
 from networks import images, network
+from PIL import Image
 
 import pgig
 from pgig import chunks
@@ -74,3 +76,72 @@ def test_the_measure_counts_what_autograd_keeps_and_not_the_weights(monkeypatch)
         model(x)
     # the input (for the weight's gradient) and the output of tanh, and six more for the engine: 4 kB each
     assert 240 <= size.next(10**9) <= 251
+
+
+FLAT = """
+import torch, pgig
+from pathlib import Path
+from torch import nn
+torch.manual_seed(0)
+torch.set_num_threads(1)
+model = nn.Sequential(nn.Conv2d(3, 64, 3, padding=1), nn.ReLU(), nn.Conv2d(64, 64, 3), nn.ReLU(), nn.Flatten(),
+                      nn.Linear(64 * 46 * 46, 5)).eval()
+x = torch.randn(1, 3, 48, 48)
+patterns = {name: torch.ones_like(model.get_submodule(name).weight) for name in ("0", "2", "5")}
+
+def resident():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4
+
+for name, method in pgig.METHODS.items():
+    small = {key: 2 for key in ("steps", "samples") if key in method.options}
+    for count in (5, 30):
+        before = resident()
+        for _ in range(count):
+            pgig.attribute(name, model, x, patterns=patterns, references=x + 1, **small)
+    print(name, resident() - before)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs Linux to measure memory")
+def test_repeated_calls_leave_nothing_behind():
+    """A graph that nobody runs backward through is freed too. The first pass of a call keeps 1.2 MB here."""
+    lines = subprocess.check_output([sys.executable, "-c", FLAT], text=True).splitlines()
+    grown = {name: int(kilobytes) for name, kilobytes in map(str.split, lines)}
+    assert set(grown) == set(pgig.METHODS)
+    assert max(grown.values()) < 12_000, grown  # 30 calls would leave 36 MB
+
+
+WATCHED = """
+import torch
+from pathlib import Path
+from torch import nn
+
+def make():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Conv2d(3, 96, 3), nn.ReLU(), nn.Conv2d(96, 96, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(4),
+                         nn.Flatten(), nn.Linear(96 * 16, 6))
+
+def resident(model, inputs, targets):
+    with open("resident.txt", "a") as file:
+        file.write(Path("/proc/self/statm").read_text().split()[1] + "\\n")
+    return inputs
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs Linux to measure memory")
+def test_a_run_of_two_hundred_images_needs_no_more_memory_at_its_end(tmp_path):
+    (tmp_path / "net.py").write_text(WATCHED)
+    rng = numpy.random.default_rng(0)
+    for number in range(200):
+        Image.fromarray(rng.integers(0, 255, (32, 32, 3), numpy.uint8)).save(tmp_path / f"{number:03d}.png")
+    methods = "random,gradient,integrated_gradients+steps=3,vargrad+samples=3,net:resident"
+    call = ["degrade", "--model", "net:make", "--images", ".", "--size", "32", "--resize", "32", "--patch", "16"]
+    call += ["--steps", "2", "--out", "run", "--methods", methods, "--threads", "1"]
+    done = subprocess.run([sys.executable, "-m", "pgig", *call], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    pages = [int(line) for line in (tmp_path / "resident.txt").read_text().split()]
+    assert len(pages) == 200
+    grown = (max(pages[-20:]) - max(pages[40:60])) * 4  # kilobytes
+    assert grown < 15_000, grown  # a graph left behind by each of 140 images would be 90 MB

@@ -7,6 +7,9 @@ from test_models_zoo import ZOO, made
 from torch import nn
 
 import pgig
+from pgig.geometry import Convolution
+from pgig.vision import load_model
+from pgig.vision.preprocess import example
 
 
 @pytest.mark.parametrize("name", ZOO)
@@ -69,7 +72,6 @@ def test_whole_numbers_are_remarked_on():
 
 @pytest.mark.parametrize("broken", ["gradient", "forward"])
 def test_the_self_test_can_fail(broken, monkeypatch):
-    from pgig.geometry import Convolution
     from pgig.operations import LayerFunction
 
     if broken == "gradient":
@@ -87,6 +89,47 @@ def test_the_self_test_can_fail(broken, monkeypatch):
 def test_a_bad_example_gets_a_clear_error(example):
     with pytest.raises(pgig.PgigError, match="example"):
         pgig.check(nn.Sequential(nn.Linear(4, 3)).eval(), example)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["squeezenet1_0", "squeezenet1_1", "resnet18", "vgg11"])
+def test_rounding_that_flips_a_relu_is_not_called_a_failure(name, two_threads):
+    """In float32 the gradients of all of these differ from autograd's for one example or another."""
+    model = load_model(name, "random")
+    for seed in range(3 if name != "vgg11" else 1):
+        x = torch.rand(1, 3, 224, 224, generator=torch.Generator().manual_seed(seed))
+        report = pgig.check(model, x)
+        assert report.ok, report.failures
+
+
+def test_the_real_network_passes(shared, two_threads):
+    model = load_model("squeezenet1_0", str(shared / "models" / "squeezenet1_0_imagenet.safetensors"))
+    assert pgig.check(model, example(224)).ok
+
+
+class Single(nn.Module):
+    """Computes in float32 whatever it is given, or refuses all else."""
+
+    def __init__(self, strict):
+        super().__init__()
+        self.net, self.strict = network("residual", torch.float32), strict
+
+    def double(self):
+        return self  # as weights that a module keeps to itself stay what they are
+
+    def forward(self, x):
+        assert not self.strict or x.dtype == torch.float32
+        return self.net(x.float())
+
+
+@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize("broken", [True, False])
+def test_a_model_that_cannot_run_in_float64_is_judged_by_the_share_of_values(strict, broken, monkeypatch):
+    if broken:
+        right = Convolution.input_gradient
+        monkeypatch.setattr(Convolution, "input_gradient", lambda *args: 1.2 * right(*args))
+    report = pgig.check(Single(strict).eval(), images(1, torch.float32))
+    assert report.ok is not broken
 
 
 def test_the_verdict_says_how_much_is_covered():
