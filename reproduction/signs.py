@@ -42,7 +42,7 @@ def _sums(run: Path, images: Sequence[str]) -> dict[str, dict[str, Tensor]]:
     """image -> method -> [patches]."""
     found: dict[str, dict[str, Tensor]] = {}
     for part in parts_of(images):
-        for row in read_sums(run, part)[0]:
+        for row in read_sums(run, part).rows:
             found.setdefault(row["image"], {})[row["method"]] = torch.tensor(row["sums"], dtype=torch.float64)
     return found
 

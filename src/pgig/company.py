@@ -10,7 +10,6 @@ from torch import Tensor
 
 from pgig.calls import tensors_in
 from pgig.errors import PgigError
-from pgig.scores import Score
 
 # well above rounding, which differs with the number of rows
 _TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-3}
@@ -25,7 +24,7 @@ Ask = Callable[[Sequence[Tensor], list[int]], Any]
 
 
 def check_rows(
-    model: Callable[..., Any], inputs: Sequence[Tensor], others: Sequence[Tensor], score: Score, ask: Ask
+    model: Callable[..., Any], inputs: Sequence[Tensor], others: Sequence[Tensor], score: object, ask: Ask
 ) -> None:
     """Refuse a model whose answer for one input depends on the others; looked at once per model and shape.
 

@@ -51,7 +51,8 @@ def completeness(
     if batch_size != "whole" and batch.count > 1:
         check_rows(model, batch.members, batch.at_baseline(), score, lambda x, rows: explained.judged(outputs(x, rows)))
     change = []
-    for rows in torch.arange(batch.count).split(batch.count if batch_size == "whole" else batch_size or _ROWS):
+    at_once = batch.count if batch_size == "whole" else batch_size or _ROWS
+    for rows in torch.split(torch.arange(batch.count), at_once):
         listed = rows.tolist()
         with torch.no_grad():
             output = outputs([x[rows] for x in batch.members], listed)

@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import traceback
 import warnings
 from typing import Annotated
 
@@ -10,7 +11,7 @@ import typer
 from safetensors import SafetensorError
 
 from pgig import __version__
-from pgig.cli.terminal import console
+from pgig.cli.terminal import console, visible
 from pgig.errors import PgigError
 
 app = typer.Typer(
@@ -23,8 +24,11 @@ app = typer.Typer(
 
 
 def run() -> None:
-    """Every error that a user can mend is one line on standard error, and exit code 2."""
-    warnings.showwarning = lambda message, *_: print("pgig:", message, file=sys.stderr)  # noqa: T201
+    """Every error that a user can mend is one line on standard error, and exit code 2.
+
+    With PGIG_TRACEBACK=1 in the environment, the traceback behind it comes first.
+    """
+    warnings.showwarning = lambda message, *_: _say(str(message))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that half-written files are removed
     try:
         app()
@@ -39,13 +43,20 @@ def run() -> None:
     except SafetensorError as error:  # a full disk, as its writer says it
         sys.exit(_refused(str(error)))
     except KeyboardInterrupt:
-        print("pgig: stopped", file=sys.stderr)  # noqa: T201
+        _say("stopped")
         sys.exit(130)
 
 
 def _refused(reason: str) -> int:
-    print("pgig:", " ".join(reason.split()), file=sys.stderr)  # noqa: T201
+    if os.environ.get("PGIG_TRACEBACK") == "1":
+        traceback.print_exc()
+    _say(reason)
     return 2
+
+
+def _say(text: str) -> None:
+    """On one line, whatever names it holds."""
+    print("pgig:", visible(" ".join(text.split())), file=sys.stderr)  # noqa: T201
 
 
 def _version(wanted: bool) -> None:

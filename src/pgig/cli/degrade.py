@@ -1,23 +1,26 @@
 """pgig degrade"""
 
-import tomllib
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 
 from pgig.cli.app import app
-from pgig.cli.options import Channels, Mean, Model, Resize, Std, Weights, preprocess_of
+from pgig.cli.options import Channels, MaxPixels, Mean, Model, Resize, Std, Threads, Weights, preprocess_of
 from pgig.cli.terminal import console, errors, goes_on, standing_of
 from pgig.degradation import Protocol
 from pgig.degradation.protocol import Departure, Order
 from pgig.errors import PgigError
 from pgig.files import check_target
 from pgig.methods import PAPER_METHODS
+from pgig.runs.config import read_toml
 from pgig.runs.degrade import prepare, run_degradation
 from pgig.runs.job import Job, grid_of
 from pgig.runs.labels import read_labels
 from pgig.runs.memory import needed_memory
+from pgig.runs.ownership import owned
+from pgig.vision.decoding import MAX_PIXELS
 from pgig.vision.folders import ImageFolder
 
 
@@ -25,10 +28,7 @@ def _from_file(context: typer.Context, path: Path | None) -> Path | None:
     """Options of a file are defaults: those on the command line win."""
     if path is None:
         return None
-    try:
-        sections = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise PgigError(f"cannot read the configuration {path}: {error}") from error
+    sections = read_toml(path)
     known = {parameter.name for parameter in context.command.params}
     found: dict[str, Any] = {}
     for name, section in sections.items():
@@ -43,8 +43,36 @@ def _from_file(context: typer.Context, path: Path | None) -> Path | None:
            "order_seed", "scored", "pgig", "torch", "numpy", "pillow"}  # fmt: skip
     if unknown := found.keys() - known - own:
         raise PgigError(f"{path} has the unknown option {sorted(unknown)[0]!r}")
-    context.default_map = {**(context.default_map or {}), **{k: v for k, v in found.items() if k in known}}
+    found = {name: value for name, value in found.items() if name in known}
+    _check_types(path, found)
+    context.default_map = {**(context.default_map or {}), **found}
     return path
+
+
+def _check_types(path: Path, found: Mapping[str, Any]) -> None:
+    """TOML has types of its own: a list where one value belongs, or 2.5 steps, are a mistake."""
+    hints = get_type_hints(degrade)
+    for name, value in found.items():
+        kinds = set(get_args(hints[name])) or {hints[name]}
+        wanted = next((kind for kind in (bool, int, float) if kind in kinds), str)
+        fitting: Any = {float: int | float, str: str | int | float}.get(wanted, wanted)
+        if not isinstance(value, fitting) or (isinstance(value, bool) and wanted is not bool):
+            raise PgigError(f"{path}: {name} = {value!r} is no {_KINDS[wanted]}")
+
+
+_KINDS = {bool: "true or false", int: "whole number", float: "number", str: "text"}
+
+
+def _check_no_code(context: typer.Context, config: Path | None, model: str, methods: str) -> None:
+    """A file may not name code to run: whoever wrote it need not be the one who runs it."""
+    for option, named in (("model", [model]), ("methods", methods.split(","))):
+        source = context.get_parameter_source(option)
+        code = [name for name in named if ":" in name]
+        if code and source is not None and source.name == "DEFAULT_MAP":
+            raise PgigError(
+                f"{config} names code to run, {code[0].strip()}, which a file may not: repeat it on the command line, "
+                f"--{option} {','.join(named)}, if you trust it"
+            )
 
 
 _OPTION = {"departure": "protocol", "count": "limit"}  # what a run's own config.toml calls otherwise
@@ -52,6 +80,7 @@ _OPTION = {"departure": "protocol", "count": "limit"}  # what a run's own config
 
 @app.command()
 def degrade(
+    context: typer.Context,
     model: Model,
     images: Annotated[Path, typer.Option(help="Folder of images, flat or one level per class; or a zip or tar file.")],
     out: Annotated[Path, typer.Option(help="Folder of the run; given again, it goes on.")],
@@ -100,7 +129,7 @@ def degrade(
     memory: Annotated[
         float | None, typer.Option(help="GB for kept activations; without, a quarter of what is free.")
     ] = None,
-    threads: Annotated[int | None, typer.Option(help="Of torch, in all; without, its own choice.")] = None,
+    threads: Threads = None,
     force: Annotated[bool, typer.Option("--force", help="Use patterns of other weights all the same.")] = False,
     config: Annotated[
         Path | None,
@@ -111,6 +140,7 @@ def degrade(
     mean: Mean = None,
     std: Std = None,
     channels: Channels = None,
+    max_pixels: MaxPixels = MAX_PIXELS,
 ) -> None:
     """Measure which method's ranking of patches makes the model's score fall fastest.
 
@@ -123,6 +153,7 @@ def degrade(
 
     `pgig degrade --config runs/vgg16/config.toml --attributions-from runs/vgg16 --fill blur --out runs/vgg16-blur`
     """
+    _check_no_code(context, config, model, methods)
     if target not in ("predicted", "label"):
         raise PgigError(f"unknown target {target!r}; choose 'predicted' or 'label'")
     if limit is not None and limit < 1:
@@ -132,18 +163,24 @@ def degrade(
     names = folder.first(limit).names
     job = Job(
         model, weights, images, names, read_labels(labels, folder.names),
-        preprocess_of(weights, size, resize, mean, std, channels),
+        preprocess_of(weights, size, resize, mean, std, channels, max_pixels),
         tuple(_listed(methods)), Protocol(patch, steps, patches_per_step, order, fill, protocol),  # type: ignore[arg-type]
         out, patterns, force, references, score, target == "label", seed, evaluator,
         batch_size, memory, threads,
         save_attributions, attributions_from, str(labels) if labels else None,
     )  # fmt: skip
+    with owned(out):
+        _run(job, workers)
+
+
+def _run(job: Job, workers: int) -> None:
     ready = prepare(job, workers)
-    job = ready.job
+    job, out, protocol = ready.job, job.out, job.protocol
     border = grid_of(job).border
     console.print(
-        f"{len(names)} images of {images}, {len(job.methods)} methods, {steps} patches of {patch} x {patch}; "
-        f"at most about {needed_memory(job, ready.model, ready.chosen.bytes, workers) / 2**30:.1f} GB of memory",
+        f"{len(job.names)} images of {job.images}, {len(job.methods)} methods, "
+        f"{protocol.steps} patches of {protocol.patch} x {protocol.patch}; at most about "
+        f"{needed_memory(job, ready.model, ready.chosen.bytes, ready.workers) / 2**30:.1f} GB of memory",
         highlight=False, soft_wrap=True,
     )  # fmt: skip
     console.print(f"evaluator: {ready.chosen.note}", highlight=False, soft_wrap=True)
@@ -158,7 +195,7 @@ def degrade(
     if standing.skipped:
         errors.print(f"{standing.skipped} images skipped: see {out}/skipped.csv", highlight=False, soft_wrap=True)
     if not standing.areas:
-        raise PgigError(f"none of the {len(names)} images could be read: see {out}/skipped.csv")
+        raise PgigError(f"none of the {len(job.names)} images could be read: see {out}/skipped.csv")
     for method, area in sorted(standing.areas.items(), key=lambda item: item[1]):
         console.print(f"{method:32s} AUC {area:.4f}", highlight=False)
     console.print(f"done: {out}; pgig report {out} --out report makes the page", highlight=False, soft_wrap=True)

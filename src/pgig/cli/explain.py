@@ -1,7 +1,6 @@
 """pgig methods, pgig explain"""
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -130,7 +129,7 @@ def _print_predictions(name: str, likeliest: list[tuple[int, float]], names: lis
 
 def _warn_of_other_preprocessing(patterns: Mapping[str, Any], preprocess: Preprocess) -> None:
     stored = patterns.facts.get("preprocessing", {}) if isinstance(patterns, Patterns) else {}
-    for name, now in asdict(preprocess).items():
+    for name, now in preprocess.facts.items():
         before = stored.get(name)
         if before is not None and _as_read(before) != _as_read(now):
             errors.print(f"note: the patterns were estimated with {name} {before}, not {now}", highlight=False)

@@ -3,11 +3,13 @@
 from pathlib import Path
 from typing import Annotated, Any
 
+import torch
 import typer
 
 from pgig.errors import PgigError
 from pgig.patterns import Patterns
 from pgig.vision import MODELS, Preprocess
+from pgig.vision.decoding import MAX_PIXELS
 from pgig.vision.published import PUBLISHED_PREPROCESS
 
 Model = Annotated[
@@ -24,18 +26,32 @@ Size = Annotated[int, typer.Option(help="Side of the centre crop.")]
 Resize = Annotated[int, typer.Option(help="Short side before the crop.")]
 Mean = Annotated[str | None, typer.Option(help="Three numbers for values in 0..1, comma between; without, ImageNet's.")]
 Std = Annotated[str | None, typer.Option(help="Likewise.")]
+MaxPixels = Annotated[int, typer.Option(help="Images of more pixels are refused, for the sake of memory.")]
+Threads = Annotated[
+    int | None, typer.Option(help="Of torch; without, its own choice.", callback=lambda value: set_threads(value))
+]
 Channels = Annotated[str | None, typer.Option(help="`RGB` (without) or `BGR`.")]
 
 
+def set_threads(number: int | None) -> int | None:
+    if number is not None:
+        if number < 1:
+            raise PgigError(f"threads must be at least 1, got {number}")
+        torch.set_num_threads(number)
+    return number
+
+
 def preprocess_of(
-    weights: str | None, size: int, resize: int, mean: str | None, std: str | None, channels: str | None
-) -> Preprocess:
+    weights: str | None, size: int, resize: int, mean: str | None, std: str | None, channels: str | None,
+    max_pixels: int = MAX_PIXELS,
+) -> Preprocess:  # fmt: skip
     default = PUBLISHED_PREPROCESS if weights and weights.endswith(".npz") else Preprocess()
     return Preprocess(
         size, resize,
         default.mean if mean is None else _three(mean, "mean"),
         default.std if std is None else _three(std, "std"),
         default.channels if channels is None else channels,  # type: ignore[arg-type]
+        max_pixels,
     )  # fmt: skip
 
 

@@ -7,8 +7,20 @@ import typer
 from torch import Tensor, nn
 
 from pgig.cli.app import app
-from pgig.cli.options import Channels, Mean, Model, Resize, Size, Std, Weights, preprocess_of, regime_of
-from pgig.cli.terminal import console, progress_of, stoppable
+from pgig.cli.options import (
+    Channels,
+    MaxPixels,
+    Mean,
+    Model,
+    Resize,
+    Size,
+    Std,
+    Threads,
+    Weights,
+    preprocess_of,
+    regime_of,
+)
+from pgig.cli.terminal import console, progress_of, stoppable, visible
 from pgig.degradation import Protocol
 from pgig.errors import PgigError
 from pgig.files import check_target
@@ -16,6 +28,7 @@ from pgig.preflight import check as preflight
 from pgig.quality import signal_quality
 from pgig.runs.evaluators import Wish, choose
 from pgig.vision import load_model
+from pgig.vision.decoding import MAX_PIXELS
 from pgig.vision.estimate import estimate_from_folder
 from pgig.vision.folders import ImageFolder
 from pgig.vision.models import check_image, classes_of
@@ -51,6 +64,8 @@ def patterns(
     mean: Mean = None,
     std: Std = None,
     channels: Channels = None,
+    max_pixels: MaxPixels = MAX_PIXELS,
+    threads: Threads = None,
 ) -> None:
     """Estimate patterns of a model from images, for PGIG and pattern attribution.
 
@@ -72,7 +87,7 @@ def patterns(
     if imported is not None:
         found = read_published_patterns(imported).for_model(network)
     else:
-        preprocess = preprocess_of(weights, size, resize, mean, std, channels)
+        preprocess = preprocess_of(weights, size, resize, mean, std, channels, max_pixels)
         folder, kept_out = ImageFolder.open(Path(str(images))).first(limit).split(held_out)
         check_image(network, preprocess.size)
         checkpoint = moments or out.with_name(f"{out.stem}.moments.safetensors")
@@ -92,7 +107,7 @@ def patterns(
     found.save(out)
     if imported is None and moments is None:
         checkpoint.unlink(missing_ok=True)
-    print(found.health())  # noqa: T201 (a wide table: no wrapping)
+    print(visible(str(found.health())))  # noqa: T201 (a wide table: no wrapping)
     console.print(f"wrote {out}", highlight=False, soft_wrap=True)
 
 
@@ -101,6 +116,7 @@ def check(
     model: Model,
     weights: Weights = "random",
     size: Size = 224,
+    threads: Threads = None,
 ) -> None:
     """Look at a model before you rely on it: how every operation is treated, and a self-test of the rules.
 
@@ -117,7 +133,7 @@ def check(
     check_image(network, size)
     image = torch_example(size)
     report = preflight(network, image)
-    print(report)  # noqa: T201 (a wide table: no wrapping)
+    print(visible(str(report)))  # noqa: T201 (a wide table: no wrapping)
     print(f"degradation: {_evaluator(network, image, size)}")  # noqa: T201
     if not report.ok:
         raise typer.Exit(2)

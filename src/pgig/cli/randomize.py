@@ -6,13 +6,15 @@ from typing import Annotated, Any
 import typer
 
 from pgig.cli.app import app
-from pgig.cli.options import Channels, Mean, Model, Resize, Size, Std, Weights, preprocess_of
+from pgig.cli.options import Channels, MaxPixels, Mean, Model, Resize, Size, Std, Threads, Weights, preprocess_of
 from pgig.cli.terminal import console, errors, goes_on, progress_of
 from pgig.errors import PgigError
 from pgig.files import check_target
 from pgig.patterns import Patterns
+from pgig.runs.ownership import owned
 from pgig.runs.randomize import Randomization, run_randomization
 from pgig.vision import load_model
+from pgig.vision.decoding import MAX_PIXELS
 from pgig.vision.folders import ImageFolder
 
 
@@ -47,6 +49,8 @@ def randomize(
     mean: Mean = None,
     std: Std = None,
     channels: Channels = None,
+    max_pixels: MaxPixels = MAX_PIXELS,
+    threads: Threads = None,
 ) -> None:
     """Measure how attributions change when layers of the model are randomised, from the top.
 
@@ -67,18 +71,19 @@ def randomize(
         raise PgigError("--out is the folder of the images: give another")
     listed: Any = tuple(dict.fromkeys(mode.strip() for mode in modes.split(",") if mode.strip()))
     job = Randomization(
-        ImageFolder.open(images).first(limit), preprocess_of(weights, size, resize, mean, std, channels),
+        ImageFolder.open(images).first(limit), preprocess_of(weights, size, resize, mean, std, channels, max_pixels),
         tuple(name.strip() for name in methods.split(",") if name.strip()), out,
         Patterns.load(patterns) if patterns else None,
         ImageFolder.open(estimate_from).first(estimate_limit) if estimate_from else None,
         listed, layers, score, seed,
     )  # fmt: skip
     network = load_model(model, weights)
-    with goes_on(out), progress_of(f"{out.name}: randomised layers", "images") as progress:
-        run_randomization(job, model, network, progress)
-    from pgig.report.randomization import write_randomization  # matplotlib is slow to load
+    with owned(out):
+        with goes_on(out), progress_of(f"{out.name}: randomised layers", "images") as progress:
+            run_randomization(job, model, network, progress)
+        from pgig.report.randomization import write_randomization  # matplotlib is slow to load
 
-    page = write_randomization(out)
+        page = write_randomization(out)
     if skipped := (out / "skipped.csv").read_text(encoding="utf-8").count("\n") - 1:
         errors.print(
             f"{skipped} of the images could not be read: see {out}/skipped.csv", highlight=False, soft_wrap=True

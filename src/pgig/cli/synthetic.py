@@ -9,6 +9,7 @@ import typer
 from rich.table import Table
 
 from pgig.cli.app import app
+from pgig.cli.options import Threads
 from pgig.cli.terminal import console, errors, progress_of, shortened
 from pgig.errors import PgigError
 from pgig.explainers import explainers, needs_patterns
@@ -34,6 +35,7 @@ def stress(
     published_patterns: Annotated[
         bool, typer.Option("--published-patterns", help="Those of the authors' code in place of estimated ones.")
     ] = False,
+    threads: Threads = None,
 ) -> None:
     """Run the paper's stress test: does a method follow the signal on a plateau, and leave a distractor alone?
 
@@ -80,6 +82,7 @@ def truth(
     model: EmbeddedModel = "plain",
     score: Annotated[str, typer.Option(help="`probability` or `logit`.")] = "probability",
     seed: Annotated[int, typer.Option(help="Seed of the images.")] = 0,
+    threads: Threads = None,
 ) -> None:
     """Measure methods on generated images whose truth is known: which pixels carry the class.
 
@@ -134,6 +137,7 @@ def demo(
     out: Out = Path("demo"),
     model: EmbeddedModel = "plain",
     images: Annotated[int, typer.Option(help="Images per setting with known truth.")] = 16,
+    threads: Threads = None,
 ) -> None:
     """Show the whole product on the embedded default, without any download; writes one page, OUT/index.html.
 

@@ -4,19 +4,34 @@ import signal
 import sys
 import threading
 import time
+import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from rich.console import Console
 from rich.live import Live
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
+
+def visible(text: str) -> str:
+    """The same without control characters, which a file's name may have, and a terminal would obey."""
+    return "".join(c if c in "\n\t" or unicodedata.category(c) not in _CONTROL else ascii(c)[1:-1] for c in text)
+
+
+_CONTROL = "Cc", "Cf", "Cs", "Zl", "Zp"  # also what turns the direction of writing, or ends a line
+
+
+class _Safe(Console):
+    def print(self, *objects: Any, **options: Any) -> None:
+        super().print(*(visible(each) if isinstance(each, str) else each for each in objects), **options)
+
+
 # names of classes and files are not markup
-console = Console(markup=False, width=None if sys.stdout.isatty() else 160)
-errors = Console(stderr=True, markup=False)
+console = _Safe(markup=False, width=None if sys.stdout.isatty() else 160)
+errors = _Safe(stderr=True, markup=False)
 
 
 @contextmanager
@@ -67,7 +82,7 @@ def progress_of(what: str, unit: str = "points") -> Iterator[Callable[[int, int]
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=errors, transient=True) as bar:
-        task = bar.add_task(what, total=None)
+        task = bar.add_task(visible(what), total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
@@ -79,6 +94,9 @@ class Standing(Protocol):
 
     @property
     def done(self) -> int: ...
+
+    @property
+    def measured(self) -> int: ...
 
     @property
     def areas(self) -> dict[str, float]: ...
@@ -97,7 +115,8 @@ def standing_of(what: str) -> Iterator[Callable[[Standing], object]]:
         speed = (now.done - now.before) / max(1e-9, time.monotonic() - begun)
         left = f", {(now.total - now.done) / speed / 60:.0f} minutes left" if speed else ""
         areas = "  ".join(f"{name} {area:.3f}" for name, area in sorted(now.areas.items(), key=lambda item: item[1]))
-        return f"{what}: {now.done}/{now.total} images, {speed:.2f}/s{left}; AUC so far: {areas or '-'}"
+        so_far = f"AUC so far, of {now.measured} images: {areas}" if areas else "no AUC yet"
+        return visible(f"{what}: {now.done}/{now.total} images, {speed:.2f}/s{left}; {so_far}")
 
     if errors.is_terminal:
         with Live(get_renderable=lambda: Text(line()), console=errors, transient=True, refresh_per_second=2):
@@ -120,6 +139,7 @@ def standing_of(what: str) -> Iterator[Callable[[Standing], object]]:
 
 def shortened(name: str, most: int = 26) -> str:
     """The end of a long name tells more than its beginning."""
+    name = visible(name)
     return name if len(name) <= most else f"…{name[1 - most :]}"
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from pgig.curves import aopc, auc, score_at
 from pgig.errors import PgigError
 from pgig.runs.config import read_config
-from pgig.runs.parts import read_curves, read_skipped
+from pgig.runs.parts import number_of, read_run
 from pgig.statistics import Comparison, Interval, comparisons, corrected, intervals
 
 POINTS = 10, 30, 100  # patches after which the score is reported
@@ -27,23 +26,28 @@ class Run:
     images: tuple[str, ...]
     curves: Mapping[str, NDArray[numpy.float64]]  # method -> [n, steps + 1]
     seconds: Mapping[str, float]  # per image
+    skipped: Mapping[str, str]  # images that could not be used, with reasons
+    unsealed: int  # parts of an earlier version, which cannot be checked
 
     @staticmethod
     def read(folder: Path) -> "Run":
         if not (folder / "config.toml").is_file():
             raise PgigError(f"{folder} is not a run: it has no config.toml")
         config = read_config(folder / "config.toml")
-        _check(config, folder)
-        rows = read_curves(folder)
+        parts = read_run(folder)
+        rows = [row for part in parts for row in part.rows]
         if not rows:
             raise PgigError(f"{folder} has no curves: it has not finished a part, or none of its images could be read")
+        _check(config, folder)
         images = tuple(dict.fromkeys(row["image"] for row in rows))
         by_method: dict[str, dict[str, Any]] = {}
         for row in rows:
             by_method.setdefault(row["method"], {})[row["image"]] = row
         curves = {m: numpy.array([found[image]["curve"] for image in images]) for m, found in by_method.items()}
         seconds = {m: float(numpy.mean([r["seconds"] for r in found.values()])) for m, found in by_method.items()}
-        return Run(folder.resolve().name, folder, config, images, curves, seconds)
+        skipped = {image: reason for part in parts for image, reason in part.skipped.items()}
+        unsealed = sum(not part.is_sealed for part in parts)
+        return Run(folder.resolve().name, folder, config, images, curves, seconds, skipped, unsealed)
 
     @property
     def steps(self) -> int:
@@ -56,11 +60,6 @@ class Run:
     @property
     def is_complete(self) -> bool:
         return len(self.images) + len(self.skipped) >= int(self.config["images"]["count"])
-
-    @cached_property
-    def skipped(self) -> dict[str, str]:
-        """Images that could not be used, with reasons."""
-        return read_skipped(self.folder)
 
     @property
     def lower_is_better(self) -> bool:
@@ -93,9 +92,12 @@ class Run:
         return dict(zip(pairs, mended.values(), strict=True))
 
 
+_TEXTS = ("model", "model"), *(("degradation", key) for key in ("score", "order", "fill", "departure", "evaluator"))
+
+
 def _check(config: Mapping[str, Mapping[str, Any]], folder: Path) -> None:
-    for section, key in (("images", "count"), ("images", "size"), ("attributions", "patch")):
-        if not isinstance(config[section].get(key), int):
-            raise PgigError(f"the configuration in {folder} is damaged: [{section}] has no number {key}")
-    if "model" not in config["model"]:
-        raise PgigError(f"the configuration in {folder} is damaged: [model] has no model")
+    """What a report reads beyond what the parts were checked against."""
+    for section, key in _TEXTS:
+        if not isinstance(config[section].get(key), str):
+            raise PgigError(f"the configuration in {folder} is damaged: [{section}] has no text {key}")
+    number_of(config, folder, "degradation", "patches_per_step")

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from pgig import __version__
+from pgig.company import check_rows
 from pgig.curves import auc
 from pgig.degradation import PatchGrid
 from pgig.degradation.dense import check_score
@@ -24,12 +25,22 @@ from pgig.errors import PgigError
 from pgig.explainers import explainers, needs_patterns
 from pgig.files import sweep
 from pgig.patterns import Patterns, model_digest
-from pgig.runs.config import Section, check_same, read_config, write_config
+from pgig.runs.config import Section, check_same, config_digest, read_config, write_config
 from pgig.runs.evaluators import Chosen, Wish, choose
-from pgig.runs.job import Job, Tally, Worker, digest_of, digest_of_patterns, grid_of
+from pgig.runs.job import (
+    Job,
+    Tally,
+    Worker,
+    digest_of,
+    digest_of_file,
+    digest_of_patterns,
+    draws_references,
+    grid_of,
+    reference_pool,
+)
 from pgig.runs.labels import checked_labels
-from pgig.runs.parts import PART, Part, check_sums, is_finished, parts_of, read_part, write_skipped
-from pgig.vision.folders import ImageFolder
+from pgig.runs.parts import PART, Finished, Part, check_sums, is_finished, parts_of, read_finished, write_skipped
+from pgig.vision.folders import DAMAGED, ImageFolder
 from pgig.vision.models import classes_of, load_model
 from pgig.vision.preprocess import example
 
@@ -55,6 +66,11 @@ class Standing:
             self._areas.setdefault(row["method"], []).append(float(auc(row["curve"])))
 
     @property
+    def measured(self) -> int:
+        """Images that have areas."""
+        return max(map(len, list(self._areas.values())), default=0)
+
+    @property
     def areas(self) -> dict[str, float]:
         """The mean area under the curve so far, by method."""
         return {method: float(numpy.mean(values)) for method, values in list(self._areas.items())}
@@ -68,23 +84,42 @@ class Prepared:
     model: nn.Module
     chosen: Chosen
     workers: int
+    todo: tuple[Part, ...]
 
 
 def run_degradation(prepared: Prepared, say: Callable[[Standing], object]) -> Standing:
     """Do what is not done yet. The result does not depend on workers, batch size or interruption (to rounding)."""
     job = prepared.job
-    parts = parts_of(job.names)
     standing = Standing(len(job.names))
-    finished = [part for part in parts if is_finished(job.out, part, job.save_attributions)]
-    for part in finished:
-        standing.add(read_part(job.out, part))
+    finished = [part for part in parts_of(job.names) if part.number not in {todo.number for todo in prepared.todo}]
+    folder = ImageFolder.open(job.images)
+    for found in read_finished(job.out, finished):
+        standing.add(found.rows)
+        _check_images(job, folder, found)
     standing.before = sum(len(part.images) for part in finished)
     say(standing)
-    done = {part.number for part in finished}
-    for rows in _worked(prepared, [part for part in parts if part.number not in done], standing.tally):
+    for rows in _worked(prepared, standing.tally):
         standing.add(rows)
     standing.skipped = len(write_skipped(job.out))
     return standing
+
+
+def _check_images(job: Job, folder: ImageFolder, finished: Finished) -> None:
+    """Refuse to go on where an image file is another than when its part was made."""
+    for name, before in finished.digests.items():
+        if before is None:
+            continue
+        try:
+            now = digest_of_file(folder.read(name))
+        except (PgigError, *DAMAGED) as error:
+            raise PgigError(
+                f"{name} was read when its part of {job.out} was made, and cannot be now: {error}"
+            ) from error
+        if now != before:
+            raise PgigError(
+                f"{name} is another file than when its part of {job.out} was made: put the file back, or give "
+                "another --out"
+            )
 
 
 def prepare(job: Job, workers: int) -> Prepared:
@@ -99,6 +134,13 @@ def prepare(job: Job, workers: int) -> Prepared:
     table = explainers(job.methods)
     if needs_patterns(table) and job.patterns is None and job.attributions_from is None:
         raise PgigError("pattern methods need patterns: give --patterns FILE (pgig patterns makes one)")
+    begun = any((job.out / "parts").glob("part-*.parquet"))
+    if begun and not (job.out / "config.toml").exists():
+        raise PgigError(f"{job.out} holds parts but no config.toml: give another --out")
+    if begun:
+        check_same(job.out, _known_at_once(job), partly=True)
+    todo = tuple(part for part in parts_of(job.names) if not is_finished(job.out, part, job.save_attributions))
+    workers = max(1, min(workers, len(todo)))
     model = load_model(job.model, job.weights)
     found = Patterns.load(job.patterns) if job.patterns else None
     if found is not None and not job.force:
@@ -111,20 +153,23 @@ def prepare(job: Job, workers: int) -> Prepared:
         raise PgigError(
             f"{job.model} is another model each time it is made, or changes itself: give it weights, or seed it"
         )
-    chosen = choose(_wish(job, workers), model, _first_image(job), job.protocol)
+    image = _first_image(job)
+    check_rows(model, [image], [torch.zeros_like(image)], job.score, lambda x, _: model(x[0].clone()))
+    chosen = choose(_wish(job, workers), model, image, job.protocol)
     job = replace(job, digest=digest, evaluator=chosen.evaluator.name, batch_size=chosen.batch_size)
+    if draws_references(job, table):
+        _, contents = reference_pool(job, ImageFolder.open(job.images))
+        job = replace(job, references_contents=contents)
     sections = _sections(job, workers, digest, found)
     if job.attributions_from is not None:
         _check_reusable(job, job.attributions_from, sections, grid)
-    begun = any((job.out / "parts").glob("part-*.parquet"))
-    if begun and not (job.out / "config.toml").exists():
-        raise PgigError(f"{job.out} holds parts but no config.toml: give another --out")
     if begun:
         check_same(job.out, sections)
     write_config(job.out / "config.toml", sections)
+    job = replace(job, configuration=config_digest(read_config(job.out / "config.toml")))
     for folder in ("parts", "attributions", "heatmaps"):
         sweep(job.out / folder)
-    return Prepared(job, model, chosen, workers)
+    return Prepared(job, model, chosen, workers, todo)
 
 
 def _wish(job: Job, workers: int) -> Wish:
@@ -133,7 +178,9 @@ def _wish(job: Job, workers: int) -> Wish:
     if batch is None and job.memory is None and (job.out / "config.toml").exists():
         before = read_config(job.out / "config.toml").get("execution", {})
         batch = before.get("batch_size")
-    return Wish(job.evaluator, job.score, batch, job.memory, workers)
+    return Wish(
+        job.evaluator, job.score, batch, job.memory, workers, pairs=min(PART, len(job.names)) * len(job.methods)
+    )  # fmt: skip
 
 
 def _first_image(job: Job) -> Tensor:
@@ -143,19 +190,35 @@ def _first_image(job: Job) -> Tensor:
     return next((x[:1] for _, x in some.batches(job.preprocess, 1, 0, {})), example(job.preprocess.size))
 
 
-def _sections(job: Job, workers: int, digest: str, patterns: Patterns | None) -> dict[str, Section]:
+def _known_at_once(job: Job) -> dict[str, dict[str, Any]]:
+    """What can be compared before anything is built."""
     protocol = asdict(job.protocol)
     protocol.pop("patch")
+    own = {} if job.attributions_from is not None else {
+        "explained_score": job.score, "seed": job.seed, "patch": job.protocol.patch,
+        "target": "label" if job.by_label else "predicted",
+    }  # fmt: skip
     return {
         "images": {
-            "count": len(job.names), "digest": digest_of("\n".join(job.names)), **_listed(asdict(job.preprocess)),
+            "count": len(job.names), "digest": digest_of("\n".join(job.names)), **_listed(job.preprocess.facts),
+            "max_pixels": job.preprocess.max_pixels,
         },
-        "model": {"model": job.model, "weights_digest": digest},
-        "attributions": _attributions(job, patterns),
+        "model": {"model": job.model},
+        "attributions": {"methods": list(job.methods), **own},
         "degradation": {
-            **protocol, "score": job.score, "evaluator": job.evaluator, "order_seed": job.seed,
-            "scored": "label" if job.by_label else "predicted", "labels_digest": _labels_digest(job),
+            **protocol, "score": job.score, "order_seed": job.seed,
+            "scored": "label" if job.by_label else "predicted",
         },
+    }  # fmt: skip
+
+
+def _sections(job: Job, workers: int, digest: str, patterns: Patterns | None) -> dict[str, Section]:
+    known = _known_at_once(job)
+    return {
+        "images": known["images"],
+        "model": {**known["model"], "weights_digest": digest},
+        "attributions": _attributions(job, patterns, known["attributions"]),
+        "degradation": {**known["degradation"], "evaluator": job.evaluator, "labels_digest": _labels_digest(job)},
         "versions": {
             "pgig": __version__, "torch": str(torch.__version__), "numpy": numpy.__version__,
             "pillow": version("pillow"),
@@ -171,19 +234,16 @@ def _sections(job: Job, workers: int, digest: str, patterns: Patterns | None) ->
     }  # fmt: skip
 
 
-def _attributions(job: Job, patterns: Patterns | None) -> Section:
+def _attributions(job: Job, patterns: Patterns | None, known: Section) -> Section:
     """What the order of patches depends on; for attributions of another run, what that run says."""
     if job.attributions_from is not None:
         before = read_config(job.attributions_from / "config.toml")["attributions"]
-        return {**before, "methods": list(job.methods)}
+        return {**before, **known}
     return {
-        "methods": list(job.methods),
-        "explained_score": job.score,
-        "seed": job.seed,
-        "patch": job.protocol.patch,
-        "target": "label" if job.by_label else "predicted",
+        **known,
         "patterns_digest": None if patterns is None else digest_of_patterns(patterns),
         "references_digest": digest_of("\n".join(ImageFolder.open(job.references).names)) if job.references else None,
+        "references_contents": job.references_contents,
     }
 
 
@@ -212,9 +272,9 @@ def _check_reusable(job: Job, folder: Path, sections: dict[str, Section], grid: 
         check_sums(folder, part)
 
 
-def _worked(prepared: Prepared, parts: list[Part], tally: Tally) -> Iterator[list[dict[str, Any]]]:
+def _worked(prepared: Prepared, tally: Tally) -> Iterator[list[dict[str, Any]]]:
     """The rows of every part, as they get done."""
-    job, workers = prepared.job, prepared.workers
+    job, workers, parts = prepared.job, prepared.workers, prepared.todo
     if not parts:
         return
     if workers == 1:
@@ -224,7 +284,7 @@ def _worked(prepared: Prepared, parts: list[Part], tally: Tally) -> Iterator[lis
         return
     threads = max(1, (job.threads or torch.get_num_threads()) // workers)
     shared = replace(job, threads=threads)
-    with _pool(shared, min(workers, len(parts)), tally) as pool:
+    with _pool(shared, workers, tally) as pool:
         for future in as_completed([pool.submit(_run, part) for part in parts]):
             try:
                 yield future.result()

@@ -43,6 +43,11 @@ class Wish:
     batch_size: int | None = None
     memory: float | None = None  # GB, for all workers
     workers: int = 1
+    pairs: int | None = None  # of image and method that there are at once, at most
+
+    @property
+    def most_rows(self) -> int:
+        return MOST_ROWS if self.pairs is None else self.pairs
 
     def __post_init__(self) -> None:
         if self.name not in EVALUATORS:
@@ -70,12 +75,12 @@ def choose(wish: Wish, model: nn.Module, x: Tensor, protocol: Protocol) -> Chose
     evaluator = IncrementalEvaluator(plan, lambda output, targets: score_of(output, targets, wish.score), rows)
     if doubt := _doubt(plan, model, x, grid) or _difference(evaluator, dense.evaluator, model, x, protocol, grid):
         return _but(dense, doubt, doubt)
-    size = plan.bytes_per_row
+    size, held = plan.bytes_per_row, min(rows, wish.most_rows)
     note = (
         f"incremental: {gain:.1f} times fewer multiply-adds, {size / 2**20:.0f} MB for an image and method, "
         f"{rows} of them at once"
     )
-    return Chosen(evaluator, "; ".join([note, *plan.reasons]), rows, rows * size + plan.working_bytes(rows))
+    return Chosen(evaluator, "; ".join([note, *plan.reasons]), rows, held * size + plan.working_bytes(held))
 
 
 def arithmetic_gain(plan: Plan, grid: PatchGrid) -> float:
@@ -103,7 +108,8 @@ def _dense(wish: Wish, model: nn.Module, x: Tensor) -> Chosen:
     batch = wish.batch_size or DENSE_BATCH
     fast = copy.deepcopy(model).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     evaluator = DenseEvaluator(scored_by(fast, wish.score), batch)
-    return Chosen(evaluator, f"dense: whole forward passes, {batch} at once", batch, 3 * batch * _largest(model, x))
+    size = 3 * min(batch, wish.most_rows) * _largest(model, x)
+    return Chosen(evaluator, f"dense: whole forward passes, {batch} at once", batch, size)
 
 
 def _but(dense: Chosen, reason: str, doubt: str | None = None) -> Chosen:

@@ -21,7 +21,7 @@ from pgig.explainers import Explainer, explain_all, explainers, method_of, needs
 from pgig.files import written
 from pgig.patterns import Patterns, model_digest
 from pgig.randomness import draws
-from pgig.runs.parts import Part, read_sums, write_curves, write_sums
+from pgig.runs.parts import Finished, Part, read_sums, write_curves, write_sums
 from pgig.vision.folders import DAMAGED, ImageFolder
 from pgig.vision.models import output_for
 from pgig.vision.preprocess import Preprocess
@@ -60,6 +60,8 @@ class Job:
     attributions_from: Path | None = None
     labels_file: str | None = None
     digest: str | None = None  # of the model: every process must have the same
+    references_contents: str | None = None  # digest of the images that references are drawn from: likewise
+    configuration: str = ""  # digest of the run's configuration, which every part says it was made with
 
 
 class Tally(Protocol):
@@ -75,6 +77,7 @@ class Explained:
     """An image and what the methods say of it."""
 
     name: str
+    digest: str  # of the file's bytes
     x: Tensor  # [channels, height, width]
     predicted: int
     target: int
@@ -104,20 +107,24 @@ class Worker:
         found = Patterns.load(job.patterns) if job.patterns else None
         self._patterns = dict(found) if found is not None and job.force else found
         self._folder = ImageFolder.open(job.images)
-        self._pool = self._references() if self._needs_references() else {}
+        self._pool = {}
+        if draws_references(job, self._table):
+            self._pool, contents = reference_pool(job, self._folder)
+            if job.references_contents is not None and contents != job.references_contents:
+                raise PgigError("the images that references are drawn from have changed since the run began")
 
     def run(self, part: Part, tally: Tally) -> list[dict[str, Any]]:
         """Finish a part: its rows, written by rename."""
         job = self.job
-        done, skipped = self._explained(part, tally)
+        done, skipped, digests = self._explained(part, tally)
         if job.save_attributions:
-            write_sums(job.out, part, _sums_rows(done), skipped)
+            write_sums(job.out, part, Finished(_sums_rows(done), dict(skipped), digests, True), job.configuration)
         rows = self._degraded(done) if done else []
         lost = {row["image"] for row in rows if not numpy.isfinite(row["curve"]).all()}
         skipped |= dict.fromkeys(lost, _NOT_FINITE)
         self._check_first(part, rows, lost)
         rows = [row for row in rows if row["image"] not in lost]
-        write_curves(job.out, part, rows, skipped)
+        write_curves(job.out, part, Finished(rows, skipped, digests, True), job.configuration)
         return rows
 
     def _check_first(self, part: Part, rows: list[dict[str, Any]], lost: set[str]) -> None:
@@ -125,22 +132,30 @@ class Worker:
         if part.number == 0 and lost and all(row["image"] in lost for row in rows):
             raise PgigError(f"{sorted(lost)[0]}: {_NOT_FINITE}")
 
-    def _explained(self, part: Part, tally: Tally) -> tuple[list[Explained], dict[str, str]]:
-        """What could be read and explained, and why the rest could not. An error where the first part fails wholly."""
+    def _explained(self, part: Part, tally: Tally) -> tuple[list[Explained], dict[str, str], dict[str, str | None]]:
+        """What could be read and explained, why the rest could not, and digests of all image files.
+
+        An error where the first part fails wholly.
+        """
         kept = _Saved.read(self.job.attributions_from, part) if self.job.attributions_from else None
         done: list[Explained] = []
         skipped: dict[str, str] = {}
+        digests: dict[str, str | None] = dict.fromkeys(part.images)
         failed: str | None = None
         for name in part.images:
             try:
-                x = self._image(name)
+                content = self._folder.read(name)
+                digests[name] = digest_of_file(content)
+                x = self._image(name, content)
             except (PgigError, *DAMAGED) as error:
                 if isinstance(error, OSError) and error.errno in _PASSING:
                     raise PgigError(f"cannot read {name}: {error.strerror}; the same command goes on") from error
                 skipped[name] = _reason(error, name)
             else:
+                if kept is not None:
+                    kept.check_image(name, digests[name])
                 try:
-                    done.append(self._explain(name, x, kept))
+                    done.append(self._explain(name, str(digests[name]), x, kept))
                 except PgigError as error:
                     failed = name
                     skipped[name] = _reason(error, name)
@@ -150,20 +165,20 @@ class Worker:
             raise PgigError(f"{failed}: {skipped[failed]}")
         if kept is not None:
             kept.check(done)
-        return done, skipped
+        return done, skipped, digests
 
-    def _image(self, name: str) -> Tensor:
+    def _image(self, name: str, content: bytes) -> Tensor:
         preprocess = self.job.preprocess
-        return preprocess.normalise(preprocess.pixels(BytesIO(self._folder.read(name)), name))
+        return preprocess.normalise(preprocess.pixels(BytesIO(content), name))
 
-    def _explain(self, name: str, x: Tensor, kept: "_Saved | None") -> Explained:
+    def _explain(self, name: str, digest: str, x: Tensor, kept: "_Saved | None") -> Explained:
         output = output_for(self.model, x[None])
         if not output.isfinite().all():
             raise PgigError("the model's scores are not finite")
         predicted = int(output[0].argmax())
         target = self.job.labels[name] if self.job.by_label else predicted
         if kept is not None:
-            return Explained(name, x, predicted, target, *kept.of(name, self.job.methods))
+            return Explained(name, digest, x, predicted, target, *kept.of(name, self.job.methods))
         grid = self.job.protocol.grid(x[None])
         found: dict[str, Tensor] = {}
         seconds: dict[str, float] = {}
@@ -175,7 +190,7 @@ class Worker:
         if name in self.job.names[:HEAT_MAPS]:
             self._keep(name, found)
         sums = {method: grid.sums(found[method])[0] for method in self._table}
-        return Explained(name, x, predicted, target, sums, seconds)
+        return Explained(name, digest, x, predicted, target, sums, seconds)
 
     def _attributions(self, group: dict[str, Explainer], name: str, x: Tensor, target: Tensor) -> dict[str, Tensor]:
         others = [image for other, image in self._pool.items() if other != name]
@@ -202,7 +217,7 @@ class Worker:
                 "image": one.name, "method": method, "predicted": one.predicted,
                 "label": job.labels.get(one.name, -1), "target": one.target,
                 "intact": float(curve[number, 0]), "curve": curve[number].tolist(),
-                "seconds": one.seconds[method] + each,
+                "seconds": one.seconds[method] + each, "image_digest": one.digest,
             }
             for number, one in enumerate(done)
             for method, curve in curves.items()
@@ -216,30 +231,37 @@ class Worker:
         with written(self.job.out / "heatmaps" / file_name) as path, path.open("wb") as file:
             numpy.savez_compressed(file, **arrays)  # type: ignore[arg-type]
 
-    def _needs_references(self) -> bool:
-        return self.job.attributions_from is None and needs_references(self._table)
 
-    def _references(self) -> dict[str, Tensor]:
-        """Some images of the reference folder, or of the run, drawn by the seed."""
-        job = self.job
-        folder = ImageFolder.open(job.references) if job.references else ImageFolder(job.names, self._folder.read)
-        order = torch.randperm(len(folder.names), generator=draws(job.seed, "references", "pool")(0)).tolist()
-        pool: dict[str, Tensor] = {}
-        for index in order:
-            name = folder.names[index]
-            try:
-                pixels = job.preprocess.pixels(BytesIO(folder.read(name)), name)
-            except (PgigError, *DAMAGED):
-                continue
-            same = job.references is None or job.references.resolve() == job.images.resolve()
-            # a reference from elsewhere is never the image explained
-            pool[name if same else f"{job.references}:{name}"] = job.preprocess.normalise(pixels)
-            if len(pool) == _POOL:
-                break
-        wanted = 2 if job.references is None else 1
-        if len(pool) < wanted:
-            raise PgigError("expected_gradients needs other images that can be read: give --references DIR")
-        return pool
+def draws_references(job: Job, table: Mapping[str, Explainer]) -> bool:
+    return job.attributions_from is None and needs_references(table)
+
+
+def reference_pool(job: Job, images: ImageFolder) -> tuple[dict[str, Tensor], str]:
+    """Some images of the reference folder, or of the run, drawn by the seed; and a digest of their files."""
+    folder = ImageFolder.open(job.references) if job.references else ImageFolder(job.names, images.read)
+    order = torch.randperm(len(folder.names), generator=draws(job.seed, "references", "pool")(0)).tolist()
+    pool: dict[str, Tensor] = {}
+    contents: list[str] = []
+    for index in order:
+        name = folder.names[index]
+        try:
+            content = folder.read(name)
+            pixels = job.preprocess.pixels(BytesIO(content), name)
+        except (PgigError, *DAMAGED):
+            continue
+        contents.append(f"{name} {digest_of_file(content)}")
+        same = job.references is None or job.references.resolve() == job.images.resolve()
+        # a reference from elsewhere is never the image explained
+        pool[name if same else f"{job.references}:{name}"] = job.preprocess.normalise(pixels)
+        if len(pool) == _POOL:
+            break
+    if len(pool) < (2 if job.references is None else 1):
+        raise PgigError("expected_gradients needs other images that can be read: give --references DIR")
+    return pool, digest_of("\n".join(contents))
+
+
+def digest_of_file(content: bytes) -> str:
+    return blake2b(content, digest_size=16).hexdigest()
 
 
 def digest_of(content: str | bytes) -> str:
@@ -268,7 +290,7 @@ def _sums_rows(done: list[Explained]) -> list[dict[str, Any]]:
     return [
         {
             "image": one.name, "method": method, "target": one.target, "sums": sums.tolist(),
-            "seconds": one.seconds[method],
+            "seconds": one.seconds[method], "image_digest": one.digest,
         }
         for one in done
         for method, sums in one.sums.items()
@@ -284,13 +306,17 @@ def _reason(error: Exception, name: str) -> str:
 class _Saved:
     """The attributions of a part that another run saved."""
 
+    folder: Path
     rows: Mapping[tuple[str, str], Mapping[str, Any]]  # (image, method) -> row
     skipped: Mapping[str, str]
+    digests: Mapping[str, str | None]
 
     @staticmethod
     def read(folder: Path, part: Part) -> "_Saved":
-        rows, skipped = read_sums(folder, part)
-        return _Saved({(row["image"], row["method"]): row for row in rows}, skipped)
+        found = read_sums(folder, part)
+        return _Saved(
+            folder, {(row["image"], row["method"]): row for row in found.rows}, found.skipped, found.digests
+        )  # fmt: skip
 
     def of(self, name: str, methods: tuple[str, ...]) -> tuple[dict[str, Tensor], dict[str, float]]:
         for method in methods:
@@ -298,6 +324,11 @@ class _Saved:
                 raise PgigError(self.skipped.get(name, f"no saved attribution by {method}"))
         sums = {m: torch.tensor(self.rows[name, m]["sums"], dtype=torch.float64) for m in methods}
         return sums, {m: self.rows[name, m]["seconds"] for m in methods}
+
+    def check_image(self, name: str, digest: str | None) -> None:
+        before = self.digests.get(name)
+        if before is not None and before != digest:
+            raise PgigError(f"{name} is another file than the one whose attributions {self.folder} holds")
 
     def check(self, done: list[Explained]) -> None:
         """Attributions of one class say nothing of another's score."""

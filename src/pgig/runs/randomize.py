@@ -1,7 +1,7 @@
 """A randomisation run: a folder that grows stage by stage, can be stopped at any moment, and goes on."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, astuple, dataclass, fields
+from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
 import numpy
@@ -108,7 +108,7 @@ def _read(folder: ImageFolder, preprocess: Preprocess) -> tuple[dict[str, Tensor
 def _settle(job: Randomization, name: str, model: nn.Module) -> None:
     """Write the configuration, or compare it with that of the run which goes on."""
     values: dict[str, Section] = {
-        "images": {"count": len(job.images.names), "digest": job.images.digest, **asdict(job.preprocess)},
+        "images": {"count": len(job.images.names), "digest": job.images.digest, **job.preprocess.facts},
         "model": {"model": name, "weights_digest": digest_of(model_digest(model))},
         "attributions": {
             "methods": list(job.methods), "score": job.score, "seed": job.seed,

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 from torch import nn
@@ -36,7 +36,7 @@ def estimate_from_folder(
     """
     if batch_size < 1:
         raise PgigError(f"batch size must be at least 1, got {batch_size}")
-    estimator = Estimator(model, regime, preprocessing=asdict(preprocess))
+    estimator = Estimator(model, regime, preprocessing=preprocess.facts)
     before = _resumed(checkpoint, folder, regime, preprocess, model) if resume else None
     done: int = before.notes["done"] if before else 0
     skipped: dict[str, str] = dict(before.notes["skipped"]) if before else {}
@@ -75,7 +75,7 @@ def _resumed(
     for what, found, expected in (
         ("images", before.notes.get("folder"), folder.digest),
         ("regime", before.notes.get("regime"), regime),
-        ("preprocessing", _plain(before.preprocessing), _plain(asdict(preprocess))),
+        ("preprocessing", _plain(before.preprocessing), _plain(preprocess.facts)),
         ("weights", before.digest, model_digest(model)),
     ):
         if found != expected:

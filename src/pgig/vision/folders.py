@@ -1,5 +1,8 @@
 """Images in a folder, flat or one level per class, or in a zip or tar file; sorted by name."""
 
+import bz2
+import gzip
+import lzma
 import tarfile
 import zipfile
 import zlib
@@ -8,16 +11,22 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from io import BytesIO
 from pathlib import Path, PurePosixPath
+from typing import IO, Any
 
 import torch
 from PIL import Image
 from torch import Tensor
 
 from pgig.errors import PgigError
+from pgig.vision.decoding import LARGEST_FILE, too_large
 from pgig.vision.preprocess import Preprocess
 
 # what reading a damaged or locked archive can raise
-DAMAGED = OSError, EOFError, KeyError, zlib.error, zipfile.BadZipFile, tarfile.TarError, RuntimeError
+DAMAGED = (
+    OSError, EOFError, KeyError, ValueError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, tarfile.TarError,
+    RuntimeError, MemoryError,
+)  # fmt: skip
+_BLOCK, _PADDING = 2**20, 64 * 2**20  # bytes: a tar file may end in zeros
 
 
 @dataclass(frozen=True)
@@ -30,16 +39,17 @@ class ImageFolder:
         if path.is_dir():
             found = [p for p in [*path.glob("*"), *path.glob("*/*")] if p.is_file() or _leads_nowhere(p)]
             names = [p.relative_to(path).as_posix() for p in found]
-            return _sorted(names, lambda name: (path / name).read_bytes(), path)
+            return _sorted(names, lambda name: _file_bytes(path / name), path)
         if path.is_file() and zipfile.is_zipfile(path):
             try:
                 archive = zipfile.ZipFile(path)
             except (zipfile.BadZipFile, OSError) as error:
                 raise PgigError(f"the archive {path} is damaged: {error}") from error
-            return _sorted([name for name in archive.namelist() if name[-1:] != "/"], archive.read, path)
+            names = [name for name in archive.namelist() if name[-1:] != "/"]
+            return _sorted(names, lambda name: _zip_bytes(archive, name), path)
         if path.is_file() and tarfile.is_tarfile(path):
             tar, members = _members(path)
-            return _sorted(list(members), lambda name: _bytes(tar, members[name]), path)
+            return _sorted(list(members), lambda name: _tar_bytes(tar, members[name]), path)
         raise PgigError(f"no images at {path}: expected a folder, a zip or a tar file")
 
     def first(self, limit: int | None) -> "ImageFolder":
@@ -110,14 +120,48 @@ def _members(path: Path) -> tuple[tarfile.TarFile, dict[str, tarfile.TarInfo]]:
     """The files in a tar file, read to its end: where it is damaged, what comes behind would be missing silently."""
     try:
         tar = tarfile.open(path)  # noqa: SIM115 (it stays open as long as the folder is in use)
-        members = {m.name: m for m in tar.getmembers() if m.isfile()}
-        while tar.fileobj is not None and tar.fileobj.read(2**20):
-            pass
+        packed = isinstance(tar.fileobj, gzip.GzipFile | bz2.BZ2File | lzma.LZMAFile)
+        members = {}
+        for member in tar:
+            if packed and member.size > LARGEST_FILE:  # to pass over it would be to unpack it
+                raise PgigError(f"{path} holds {member.name}, {too_large(member.size)}: unpack the archive")
+            if member.isfile():
+                members[member.name] = member
+        if packed and tar.fileobj is not None:
+            _check_end(tar.fileobj)
+    except PgigError:
+        raise
     except DAMAGED as error:
         raise PgigError(f"the archive {path} is damaged: {error or type(error).__name__}") from error
     return tar, members
 
 
-def _bytes(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+def _check_end(file: Any) -> None:
+    """What is packed has its checksum at the end."""
+    for _ in range(_PADDING // _BLOCK):
+        if not file.read(_BLOCK):
+            return
+    raise tarfile.TarError(f"more than {_PADDING / 2**20:.0f} MB behind its last file")
+
+
+def _file_bytes(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return _bounded(file, path.stat().st_size)
+
+
+def _zip_bytes(archive: zipfile.ZipFile, name: str) -> bytes:
+    with archive.open(name) as file:
+        return _bounded(file, archive.getinfo(name).file_size)
+
+
+def _tar_bytes(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
     file = tar.extractfile(member)
-    return b"" if file is None else file.read()
+    return b"" if file is None else _bounded(file, member.size)
+
+
+def _bounded(file: IO[bytes], size: int) -> bytes:
+    """All of a file; its stated size need not be true."""
+    content = file.read(LARGEST_FILE + 1) if size <= LARGEST_FILE else b""
+    if size > LARGEST_FILE or len(content) > LARGEST_FILE:
+        raise PgigError(too_large(max(size, len(content))))
+    return content
