@@ -9,15 +9,15 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 from torch.overrides import TorchFunctionMode
 
-from pgig.batches import checked_batch, checked_batches, fingerprint, samples_in
+from pgig.batches import Call, Further, FurtherNamed, call_of, checked_batches, fingerprint, samples_in
 from pgig.calls import LayerCall, Operation, read_layer_call
 from pgig.chunks import is_out_of_memory
 from pgig.errors import PgigError
-from pgig.formats import runs_in_channels_last
+from pgig.formats import formatted, runs_in_channels_last
 from pgig.geometry import Product, Sums
 from pgig.layers import Layers
 from pgig.mode import RuleMode
-from pgig.models import check_model, uncompiled, without_compilation
+from pgig.models import check_finite, check_model, uncompiled, without_compilation
 from pgig.moments import LayerMoments, Mask, MaskedRegime, Moments
 from pgig.patterns import Patterns, model_digest
 from pgig.quality import signal_quality
@@ -39,15 +39,25 @@ def estimate_patterns(
     preprocessing: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
     held_out: Iterable[Any] | None = None,
+    forward_args: Further = (),
+    forward_kwargs: FurtherNamed | None = None,
 ) -> Patterns:
     """Patterns of every layer of `model`, from data. See `estimate_moments`.
 
     held_out: batches that were not among `batches`, to measure the signal quality on (`pgig.signal_quality`), which
         `health()` then shows.
     """
-    moments = estimate_moments(model, batches, regime, mask=mask, preprocessing=preprocessing, progress=progress)
+    moments = estimate_moments(
+        model, batches, regime, mask=mask, preprocessing=preprocessing, progress=progress,
+        forward_args=forward_args, forward_kwargs=forward_kwargs,
+    )  # fmt: skip
     patterns = moments.patterns()
-    return patterns if held_out is None else patterns.with_quality(signal_quality(model, patterns, held_out))
+    if held_out is None:
+        return patterns
+    quality = signal_quality(
+        model, patterns, held_out, forward_args=forward_args, forward_kwargs=forward_kwargs
+    )  # fmt: skip
+    return patterns.with_quality(quality)
 
 
 def estimate_moments(
@@ -58,10 +68,13 @@ def estimate_moments(
     mask: Mask = "bias",
     preprocessing: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
+    forward_args: Further = (),
+    forward_kwargs: FurtherNamed | None = None,
 ) -> Moments:
     """The sums behind patterns, which can be saved, added to others', and turned into patterns.
 
-    batches: any iterable of tensors, or of tuples whose first member is the input: a DataLoader.
+    batches: any iterable of tensors, of tuples whose first member is the input (a DataLoader), or of mappings that the
+        model takes by name (what a tokenizer gives). The further members of a tuple are not used: they may be labels.
     regime: which samples count for a unit. "auto": those in which it is active, where the layer feeds a ReLU and
         nothing else (batch norm, dropout and max pooling may lie between), all of them elsewhere. "positive",
         "negative", "linear" (all): the same for every layer. "centred": like auto, with the covariance within the
@@ -69,8 +82,10 @@ def estimate_moments(
     mask: where a unit's activity is judged: behind the bias, where the ReLU does, or before it, as the paper writes.
     preprocessing: kept with the result, for the record.
     progress: called with (samples done, samples in all or None).
+    forward_args, forward_kwargs: what the model takes beside the input, fixed or as a function of the batch: for
+        batches of (ids, mask), `forward_args=lambda batch: (batch[1],)`.
     """
-    estimator = Estimator(model, regime, mask, preprocessing)
+    estimator = Estimator(model, regime, mask, preprocessing, forward_args, forward_kwargs)
     total = samples_in(checked_batches(batches))
     for batch in batches:
         estimator.update(batch)
@@ -88,6 +103,8 @@ class Estimator:
         regime: Regimes = "auto",
         mask: Mask = "bias",
         preprocessing: Mapping[str, Any] | None = None,
+        forward_args: Further = (),
+        forward_kwargs: FurtherNamed | None = None,
     ) -> None:
         unwrapped = without_compilation(model)
         if not isinstance(unwrapped, nn.Module):
@@ -98,21 +115,21 @@ class Estimator:
                 raise PgigError(f"unknown regime {wanted!r}; choose one of: {', '.join(get_args(Regime))}")
         if mask not in get_args(Mask):
             raise PgigError(f"unknown mask {mask!r}; choose 'bias' or 'no_bias'")
-        for name, parameter in unwrapped.named_parameters():
-            if not parameter.isfinite().all():
-                raise PgigError(f"the model has NaN or infinite weights ({name!r})")
+        check_finite(unwrapped)
         self._model, self._regime, self._mask = unwrapped, regime, mask
         self._preprocessing = dict(preprocessing or {})
+        self._further = forward_args, forward_kwargs
         self._started: _MomentsMode | None = None
         self._unsupported: tuple[str, ...] = ()
         self._fingerprint = 0
         self.samples = 0
 
     def update(self, batch: Any) -> None:
-        x = checked_batch(batch)
+        call = call_of(batch, *self._further)
+        x = call.x
         try:
             with torch.no_grad(), parametrize.cached(), uncompiled():
-                self._read(x)
+                self._read(call)
         except (RuntimeError, TypeError, IndexError, AttributeError) as error:
             if is_out_of_memory(error):
                 raise
@@ -121,13 +138,19 @@ class Estimator:
         self.samples += len(x)
         self._fingerprint = (self._fingerprint + fingerprint(x)) % 2**64
 
-    def _read(self, x: Tensor) -> None:
+    def _read(self, call: Call) -> None:
+        first = call.first_row()
         if self._started is None:
-            self._started = self._start(x)
-        channels_last = runs_in_channels_last(self._model, [x])
+            self._started = self._start(first)
+        positional = [value for value in first.args if isinstance(value, Tensor)]
+        channels_last = len(positional) == len(call.args) and runs_in_channels_last(
+            self._model, positional, (), first.kwargs
+        )
         layers = Layers(self._model, None, channels_last)
+        # copies: a model may write to what it is given
+        args = [value.clone() if isinstance(value, Tensor) else value for value in call.args]
         with RuleMode(layers, [plain], channels_last), self._started.reading(layers):
-            self._model(x.contiguous(memory_format=torch.channels_last) if channels_last else x.clone())
+            self._model(*(formatted(args, True) if channels_last else args), **call.kwargs)
 
     def moments(self) -> Moments:
         if self._started is None:
@@ -136,8 +159,8 @@ class Estimator:
         digest = model_digest(self._model)
         return Moments(layers, self.samples, digest, self._fingerprint, self._preprocessing, self._unsupported)
 
-    def _start(self, x: Tensor) -> "_MomentsMode":
-        traced = trace(self._model, x[:1])
+    def _start(self, first: Call) -> "_MomentsMode":
+        traced = trace(self._model, *first.args, **first.kwargs)
         partly = [name for name, layer in traced.layers.items() if layer.form is None]
         self._unsupported = (*traced.hidden, *partly)
         regimes = {name: _resolved(self._regime, layer) for name, layer in traced.layers.items() if name not in partly}

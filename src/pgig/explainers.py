@@ -90,6 +90,10 @@ def explain_all(
 
     black: what a black pixel is to the model, [channels, 1, 1], for variants with that baseline.
     """
+    for name, explainer in table.items():
+        twice = sorted(explainer.own & options.keys()) if isinstance(explainer, Variant) else []
+        if twice and options[twice[0]] is not None:
+            raise PgigError(f"{twice[0]} is given twice: in {name!r}, and as {options[twice[0]]} for all methods")
     found: dict[str, Tensor] = {}
     own = {name: method for name, method in table.items() if isinstance(method, Method)}
     if own:

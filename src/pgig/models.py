@@ -36,6 +36,7 @@ def check_model(model: Callable[..., Any], rules: Iterable[Rule], patterns: Mapp
         raise PgigError(f"the model must be a module or a callable, got {type(model).__name__}")
     if isinstance(model, nn.Module):
         _check_eval(model)
+        check_usable(model)
     if patterns is not None and not isinstance(patterns, Mapping):
         raise PgigError(f"patterns must be a mapping of layer name to tensor, got {type(patterns).__name__}")
     for rule in rules:
@@ -47,6 +48,23 @@ def check_model(model: Callable[..., Any], rules: Iterable[Rule], patterns: Mapp
             _check_visible(model, rule)
     if isinstance(patterns, Patterns) and any(rule.needs_patterns for rule in rules):
         patterns.check(model)  # type: ignore[arg-type]
+
+
+def check_usable(model: nn.Module) -> None:
+    """Refuse weights that are not there, or that autograd refuses."""
+    for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+        if tensor.device.type == "meta":
+            raise PgigError(f"the model has no weights: {name!r} is on the meta device. Load them first")
+        if tensor.is_inference():
+            raise PgigError(
+                f"the model was made under torch.inference_mode ({name!r}), and has no gradients: make it outside"
+            )
+
+
+def check_finite(model: nn.Module) -> None:
+    for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+        if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
+            raise PgigError(f"the model has NaN or infinite weights ({name!r})")
 
 
 def _check_eval(model: nn.Module) -> None:

@@ -16,6 +16,7 @@ from pgig.files import written
 from pgig.forms import Form
 from pgig.geometry import Sums
 from pgig.patterns import LayerHealth, Patterns
+from pgig.sealing import BLANK, check_seal, seal
 
 MaskedRegime = Literal["positive", "negative", "linear"]
 Mask = Literal["bias", "no_bias"]
@@ -153,9 +154,11 @@ class Moments:
         about = {
             "layers": layers, "samples": self.samples, "digest": self.digest, "fingerprint": self.fingerprint,
             "preprocessing": dict(self.preprocessing), "unsupported": self.unsupported, "notes": dict(self.notes),
+            "seal": BLANK,
         }  # fmt: skip
         with written(Path(path)) as temporary:
             save_file(tensors, temporary, {"pgig moments": json.dumps(about)})
+            seal(temporary)
 
     @classmethod
     def load(cls, path: str | Path) -> "Moments":
@@ -165,6 +168,7 @@ class Moments:
                 if "pgig moments" not in facts:
                     raise PgigError(f"{path} does not hold moments" + (", but patterns" * ("pgig patterns" in facts)))
                 about = json.loads(facts["pgig moments"])
+                check_seal(Path(path), "moments", "seal" in about)
                 layers = {name: _loaded(file, name, info) for name, info in about["layers"].items()}
             return cls(
                 layers, about["samples"], about["digest"], about["fingerprint"], about["preprocessing"],
@@ -172,7 +176,7 @@ class Moments:
             )  # fmt: skip
         except PgigError:
             raise
-        except (SafetensorError, OSError, KeyError, ValueError, TypeError) as error:
+        except (SafetensorError, OSError, KeyError, ValueError, TypeError, AttributeError) as error:
             raise PgigError(f"cannot read moments from {path}: {error}") from error
 
 

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from pgig.errors import PgigError, PgigWarning
 from pgig.files import written
 from pgig.layers import Layers
+from pgig.sealing import BLANK, check_seal, seal
 
 UNHEALTHY_SHARE = 0.2  # of the units: above it, a warning
 
@@ -102,13 +103,15 @@ class Patterns(Mapping[str, Tensor]):
         return Patterns(self, model_digest(model), self.layers, self.facts)
 
     def warned(self) -> "Patterns":
-        """Say once if many units are unhealthy."""
+        """Say once if many units are unhealthy, or all of a layer's are dead."""
         units = sum(layer.units for layer in self.layers.values())
         unhealthy = sum(layer.dead + layer.weak + layer.negative + layer.few for layer in self.layers.values())
-        if unhealthy > UNHEALTHY_SHARE * units:
+        silent = [name for name, layer in self.layers.items() if layer.dead == layer.units]
+        if unhealthy > UNHEALTHY_SHARE * units or silent:
+            dead = f" (all of layer {', '.join(silent[:3])} are dead: pattern methods pass nothing on there)"
             warnings.warn(
-                f"{unhealthy} of {units} units have no pattern or an unreliable one: see patterns.health(), and "
-                "estimate with more data",
+                f"{unhealthy} of {units} units have no pattern or an unreliable one{dead if silent else ''}: see "
+                "patterns.health(), and estimate with more data",
                 PgigWarning,
                 stacklevel=3,
             )
@@ -116,13 +119,14 @@ class Patterns(Mapping[str, Tensor]):
 
     def save(self, path: str | Path) -> None:
         layers = {name: asdict(layer) for name, layer in self.layers.items()}
-        about = {"digest": self.digest, "layers": layers, "facts": self.facts}
+        about = {"digest": self.digest, "layers": layers, "facts": self.facts, "seal": BLANK}
         with written(Path(path)) as temporary:
             save_file(
                 {name: tensor.contiguous() for name, tensor in self.items()},
                 temporary,
                 {"pgig patterns": json.dumps(about)},
             )
+            seal(temporary)
 
     @classmethod
     def load(cls, path: str | Path) -> "Patterns":
@@ -136,6 +140,7 @@ class Patterns(Mapping[str, Tensor]):
                 if "pgig moments" in facts:
                     raise PgigError(f"{path} holds moments: make patterns of them with Moments.load(path).patterns()")
                 about = json.loads(facts.get("pgig patterns", "{}"))
+            check_seal(Path(path), "patterns", "seal" in about, is_ours="pgig patterns" in facts)
             layers = {name: LayerHealth(**layer) for name, layer in about.get("layers", {}).items()}
         except PgigError:
             raise

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 from torch.overrides import TorchFunctionMode
 
-from pgig.batches import checked_batch
+from pgig.batches import Further, FurtherNamed, call_of
 from pgig.calls import LayerCall, Operation, read_layer_call
 from pgig.errors import PgigError
 from pgig.forms import Form
@@ -47,11 +47,13 @@ def signal_quality(
     units: int = 8,
     windows: int = 1000,
     seed: int = 0,
+    forward_args: Further = (),
+    forward_kwargs: FurtherNamed | None = None,
 ) -> dict[str, SignalQuality]:
     """rho of every layer with a pattern, on data that the patterns have not seen.
 
     `units` per layer and `windows` (or rows) of its input are drawn at random; one half of the windows fits the
-    readout, the other measures it.
+    readout, the other measures it. `forward_args` and `forward_kwargs` as for `estimate_moments`.
     """
     check_model(model, [plain], None)
     if isinstance(patterns, Patterns):
@@ -61,11 +63,14 @@ def signal_quality(
         layers = Layers(model, None, channels_last=False)
         sampling: _Sampling | None = None
         for batch in batches:
-            x = checked_batch(batch)
+            call = call_of(batch, forward_args, forward_kwargs)
             if sampling is None:
-                sampling = _Sampling(layers, trace(model, x[:1]).layers, set(patterns), windows, units, generator)
+                first = call.first_row()
+                traced = trace(model, *first.args, **first.kwargs).layers
+                sampling = _Sampling(layers, traced, set(patterns), windows, units, generator)
+            args = [value.clone() if isinstance(value, Tensor) else value for value in call.args]
             with RuleMode(layers, [plain], channels_last=False), sampling:
-                model(x.clone())
+                model(*args, **call.kwargs)
         if sampling is None:
             raise PgigError("no data: the batches are empty")
         return {

@@ -4,11 +4,12 @@ The writer puts `BLANK` somewhere into the file, as a line of its metadata, and 
 those of the seal taken as blank. Works for any format that keeps such a line as it is.
 """
 
+import warnings
 from hashlib import blake2b
 from os import SEEK_END
 from pathlib import Path
 
-from pgig.errors import PgigError
+from pgig.errors import PgigError, PgigWarning
 
 _MARK = "pgig-seal:"
 _DIGITS = 32
@@ -23,20 +24,33 @@ def seal(path: Path) -> None:
         file.write(_digest(path, place))
 
 
-def is_sealed(path: Path, claimed: bool = False) -> bool:
-    """Whether the file has a seal, which must then be right.
-
-    claimed: whether the file says elsewhere that it has one: to have none is then as wrong.
-    """
+def is_sealed(path: Path) -> bool:
+    """Whether the file has a seal, which must then be right."""
     try:
         place, stated = _found(path)
     except ValueError:
-        if claimed:
-            raise _broken(path) from None
         return False
     if stated != _digest(path, place):
         raise _broken(path)
     return True
+
+
+def check_seal(path: Path, what: str, claimed: bool, is_ours: bool = True) -> None:
+    """Refuse a file that has changed since it was sealed, and note one that was never sealed.
+
+    claimed: whether the file says that it has a seal; to have none is then as wrong. is_ours: whether it says that it
+    was written here; other files have no seal.
+    """
+    if is_sealed(path):
+        return
+    if claimed:
+        raise _broken(path)
+    if is_ours:
+        warnings.warn(
+            f"the {what} in {path} are of an earlier version: whether they changed since cannot be told",
+            PgigWarning,
+            stacklevel=4,
+        )
 
 
 def _found(path: Path) -> tuple[int, bytes]:

@@ -81,12 +81,12 @@ class Trace:
     hidden: list[str]  # parameters of at least two axes that no operation of layers was seen with
 
 
-def trace(model: nn.Module, *inputs: Any) -> Trace:
-    """Follow one batch. `inputs` are what the model takes."""
+def trace(model: nn.Module, *inputs: Any, **named: Any) -> Trace:
+    """Follow one batch. `inputs` and `named` are what the model takes."""
     with torch.no_grad(), parametrize.cached():
         layers = Layers(model, None, channels_last=False)
         with _TraceMode(layers) as mode:
-            mode.finish(model(*(x.clone() if isinstance(x, Tensor) else x for x in inputs)))
+            mode.finish(model(*(x.clone() if isinstance(x, Tensor) else x for x in inputs), **named))
         norms = {id(parameter) for m in model.modules() for parameter in _norm_parameters(m)}
         hidden = [
             name

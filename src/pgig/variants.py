@@ -21,6 +21,7 @@ class Variant:
     method: Method
     baseline: BaselineName = "zero"  # in the model's normalised values; black pixels; or the image, blurred
     absolute: bool = False  # every attribution without its sign
+    own: frozenset[str] = frozenset()  # the options that its name gives
 
     def finished(self, attribution: Tensor) -> Tensor:
         return attribution.abs() if self.absolute else attribution
@@ -30,20 +31,23 @@ def find_variant(text: str) -> Variant:
     """name+option=value+...; options are the method's own, `baseline`, and `absolute`."""
     name = text.partition("+")[0]
     method = find_method(name)
-    given = options_in(text)
-    baseline: Any = given.pop("baseline", "zero")
-    absolute = bool(_typed(given.pop("absolute", "false") or "true", False))
-    if unknown := given.keys() - method.options.keys():
-        known = [*method.options, *(["baseline"] if method.points.is_path else []), "absolute"]
-        raise PgigError(f"no option {sorted(unknown)[0]} in {text!r}; {name} takes: {', '.join(known)}")
-    options = {key: _typed(value, method.options.get(key)) for key, value in given.items()}
-    if baseline not in get_args(BaselineName):
-        raise PgigError(
-            f"unknown baseline {baseline!r} in {text!r}; choose one of: {', '.join(get_args(BaselineName))}"
-        )
-    if baseline != "zero" and not method.points.is_path:
-        raise PgigError(f"{name} has no path, so no baseline: {text!r}")
-    return Variant(method.with_options(**options), baseline, absolute)
+    known = [*method.options, *(["baseline"] if method.points.is_path else []), "absolute"]
+    try:
+        given = options_in(text)
+        if unknown := given.keys() - {*known, "baseline"}:
+            raise PgigError(f"no option {sorted(unknown)[0]} in {text!r}")
+        baseline: Any = given.pop("baseline", "zero")
+        if baseline not in get_args(BaselineName):
+            raise PgigError(
+                f"unknown baseline {baseline!r} in {text!r}, choose one of: {', '.join(get_args(BaselineName))}"
+            )
+        if baseline != "zero" and not method.points.is_path:
+            raise PgigError(f"{name} has no path, so no baseline: {text!r}")
+        absolute = bool(_typed(given.pop("absolute", "false") or "true", False))
+        options = {key: _typed(value, method.options.get(key)) for key, value in given.items()}
+        return Variant(method.with_options(**options), baseline, absolute, frozenset(options))
+    except PgigError as error:
+        raise PgigError(f"{error}; {name} takes: {', '.join(known)}") from None
 
 
 def options_in(text: str) -> dict[str, str]:

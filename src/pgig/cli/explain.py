@@ -1,29 +1,49 @@
 """pgig methods, pgig explain"""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.table import Table
+from torch import Tensor
 
 from pgig.cli.app import app
-from pgig.cli.options import Channels, Mean, Model, Resize, Size, Std, Weights, patterns_of, preprocess_of
-from pgig.cli.terminal import console, errors, progress_of
+from pgig.cli.options import (
+    Channels,
+    MaxPixels,
+    Mean,
+    Model,
+    Resize,
+    Size,
+    Std,
+    Threads,
+    Weights,
+    patterns_of,
+    preprocess_of,
+)
+from pgig.cli.terminal import console, errors, progress_of, visible
+from pgig.errors import PgigError
 from pgig.explainers import OTHERS
 from pgig.methods import METHODS, PAPER_METHODS, Method
 from pgig.occlusions import Occlusion
 from pgig.patterns import Patterns
 from pgig.vision import Preprocess, load_model
+from pgig.vision.decoding import MAX_PIXELS
 from pgig.vision.explain import (
+    Picture,
+    Source,
     chosen_methods,
     explain_picture,
+    find_sources,
     has_relu,
     predictions,
     read_classes,
-    read_pictures,
     read_references,
 )
+from pgig.vision.folders import DAMAGED
+
+POOL = 64  # pictures that expected gradients draw from, at most
 
 
 @app.command()
@@ -45,7 +65,12 @@ def methods() -> None:
 
 @app.command()
 def explain(
-    images: Annotated[list[Path], typer.Argument(metavar="IMAGE...", help="Image files.", show_default=False)],
+    images: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="IMAGE...", help="Image files; or folders, zip or tar files of them.", show_default=False
+        ),
+    ],
     model: Model,
     weights: Weights = None,
     methods: Annotated[
@@ -71,6 +96,8 @@ def explain(
     mean: Mean = None,
     std: Std = None,
     channels: Channels = None,
+    max_pixels: MaxPixels = MAX_PIXELS,
+    threads: Threads = None,
 ) -> None:
     """Show what mattered to a model in an image: predictions, a heat map per method, and a sheet of all.
 
@@ -80,12 +107,16 @@ def explain(
     `pgig explain dog.jpg cat.jpg --model mynet:make --weights mynet.safetensors --methods integrated_gradients,vargrad`
 
     `pgig explain dog.jpg --model vgg16 --weights vgg16.pth --patterns vgg16-patterns.safetensors --target 207`
+
+    `pgig explain photos/ --model vgg16 --weights default --methods integrated_gradients`
     """
-    preprocess = preprocess_of(weights, size, resize, mean, std, channels)
+    preprocess = preprocess_of(weights, size, resize, mean, std, channels, max_pixels)
     names = read_classes(classes) if classes else []
-    pictures = read_pictures(images, preprocess)
+    sources = find_sources(images)
+    skipped: dict[str, str] = {}
+    first = _next_picture(sources, preprocess, skipped)
     drawn_from = read_references(references, preprocess) if references else None
-    chosen, left_out = chosen_methods(methods, patterns is not None, drawn_from is not None or len(pictures) > 1)
+    chosen, left_out = chosen_methods(methods, patterns is not None, drawn_from is not None or len(sources) > 1)
     given = {"steps": steps, "samples": samples}
     options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     options |= {"score": score, "seed": seed, "batch_size": batch_size, "black": preprocess.black}
@@ -95,17 +126,22 @@ def explain(
     network = load_model(model, weights)
     if isinstance(options["patterns"], Patterns):
         options["patterns"].check(network)
-    likeliest = [predictions(network, picture) for picture in pictures]
-    if methods == "all" and not has_relu(network, pictures[0]):
+    predictions(network, first)  # does the model take such images at all?
+    if methods == "all" and not has_relu(network, first):
         chosen.remove("guided_backprop")
         left_out.append("left out: guided_backprop (the model has no ReLU)")
     for line in left_out:
         console.print(line, style="yellow")
     out.mkdir(parents=True, exist_ok=True)
-    for number, picture in enumerate(pictures):
-        _print_predictions(picture.name, likeliest[number], names)
-        others = [other.x for other in pictures[:number] + pictures[number + 1 :]]
-        wanted = likeliest[number][0][0] if target is None else target
+    pool = _pool(sources, preprocess) if "expected_gradients" in " ".join(chosen) and drawn_from is None else {}
+    for source in sources:
+        picture = _read(source, preprocess, skipped)
+        if picture is None:
+            continue
+        likeliest = predictions(network, picture)
+        _print_predictions(source.shown if source.in_folder else picture.name, likeliest, names)
+        others = [x for name, x in pool.items() if name != picture.name]
+        wanted = likeliest[0][0] if target is None else target
         with progress_of(f"{picture.name}: {len(chosen)} methods") as progress:
             found = explain_picture(
                 network, picture, chosen, wanted, out, drawn_from if drawn_from is not None else others,
@@ -117,13 +153,53 @@ def explain(
         console.print(
             f"wrote {out / picture.name}/sheet.png and the heat maps beside it", highlight=False, soft_wrap=True
         )
+    for shown, reason in skipped.items():
+        errors.print(f"skipped {shown}: {reason}", highlight=False, soft_wrap=True)
+    if skipped:
+        errors.print(f"{len(skipped)} of {len(sources)} images skipped", highlight=False)
+
+
+def _read(source: Source, preprocess: Preprocess, skipped: dict[str, str]) -> Picture | None:
+    """A picture; of a folder's images, those that cannot be read are noted and passed over."""
+    try:
+        return source.picture(preprocess)
+    except (PgigError, *DAMAGED) as error:
+        if not source.in_folder:
+            raise
+        skipped[source.shown] = str(error).removeprefix(f"cannot read the image {source.shown}: ")
+        return None
+
+
+def _next_picture(sources: Sequence[Source], preprocess: Preprocess, skipped: dict[str, str]) -> Picture:
+    """The first that can be read; files that were named are all looked at, so that a mistake shows at once."""
+    found = None
+    for source in sources:
+        if found is None or not source.in_folder:
+            picture = _read(source, preprocess, skipped)
+            found = found or picture
+    if found is None:
+        shown, reason = next(iter(skipped.items()))
+        raise PgigError(f"none of the {len(sources)} images could be read; {shown}: {reason}")
+    return found
+
+
+def _pool(sources: Sequence[Source], preprocess: Preprocess) -> dict[str, Tensor]:
+    """The pictures that expected gradients draw their references from: of many, the first."""
+    found: dict[str, Tensor] = {}
+    for source in sources:
+        picture = _read(source, preprocess, {})
+        if picture is not None:
+            found[picture.name] = picture.x
+        if len(found) > POOL:
+            break
+    return found
 
 
 def _print_predictions(name: str, likeliest: list[tuple[int, float]], names: list[str]) -> None:
-    table = Table(title=name, title_justify="left", box=None, show_header=False, pad_edge=False)
+    table = Table(title=visible(name), title_justify="left", box=None, show_header=False, pad_edge=False)
     for index, probability in likeliest:
         label = names[index] if index < len(names) else ""
-        table.add_row(f"{100 * probability:5.1f} %", f"class {index}", label)
+        table.add_row(f"{100 * probability:5.1f} %", f"class {index}", visible(label))
     console.print(table)
 
 

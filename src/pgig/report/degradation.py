@@ -66,6 +66,7 @@ def _section(run: Run, name: str, out: Path) -> dict[str, Any]:
         "images": len(run.images),
         "wanted": run.config["images"]["count"],
         "skipped": run.skipped,
+        "unsealed": run.unsealed,
         "config": {section: dict(values) for section, values in run.config.items()},
         "border": _border(run),
         "figure": write_figure(_figure(run), out / f"{name}-curves.png"),

@@ -1,5 +1,6 @@
 """Pages that need no network: everything they show is inside."""
 
+import re
 import warnings
 from base64 import b64encode
 from io import BytesIO
@@ -23,8 +24,14 @@ def write_page(path: Path, template: str, **content: Any) -> None:
         lstrip_blocks=True,
     )
     environment.filters["address"] = quote
+    environment.filters["plain"] = _plain
     with written(path) as temporary:
         temporary.write_text(environment.get_template(template).render(**content), encoding="utf-8")
+
+
+def _plain(text: object) -> str:
+    """Text that Markdown shows as it is, in a table too."""
+    return re.sub(r"([\\`*\[\]<>|~&]|(?<!\w)_|_(?!\w))", r"\\\1", " ".join(str(text).split()))
 
 
 def write_figure(figure: Figure, path: Path) -> str:

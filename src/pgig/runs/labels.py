@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pgig.errors import PgigError
+from pgig.files import read_text
 
 
 def read_labels(path: Path | None, names: Sequence[str]) -> dict[str, int]:
@@ -16,14 +17,14 @@ def read_labels(path: Path | None, names: Sequence[str]) -> dict[str, int]:
         folders = class_folders(names)
         return {name: folders.index(folder) for name in names if (folder := name.rpartition("/")[0])}
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:  # spreadsheets begin their files with a mark
-            rows = [row for row in csv.reader(file) if row]
+        text = read_text(path).removeprefix("\ufeff")  # spreadsheets begin their files with a mark
+        rows = [row for row in csv.reader(text.splitlines()) if row]
         by_name: dict[str, int] = {}
         for row in rows[0 if rows and _is_number(rows[0][1]) else 1 :]:
             name, label = row[0].strip(), int(row[1])
             if by_name.setdefault(name, label) != label:
                 raise ValueError(f"{name} has the labels {by_name[name]} and {label}")
-    except (OSError, ValueError, IndexError) as error:
+    except (OSError, ValueError, IndexError, csv.Error) as error:
         raise PgigError(f"cannot read labels from {path}: expected lines of file,class_index ({error})") from error
     # the whole path counts more than the bare name
     return {name: by_name[key] for name in names for key in (name.rpartition("/")[2], name) if key in by_name}

@@ -106,11 +106,11 @@ def parts_of(images: Sequence[str]) -> list[Part]:
 
 
 def write_curves(folder: Path, part: Part, finished: Finished, configuration: str) -> None:
-    _write(folder / "parts" / part.name, _CURVES, finished, configuration)
+    _write(folder / "parts" / part.name, _CURVES, part, finished, configuration)
 
 
 def write_sums(folder: Path, part: Part, finished: Finished, configuration: str) -> None:
-    _write(folder / "attributions" / part.name, _SUMS, finished, configuration)
+    _write(folder / "attributions" / part.name, _SUMS, part, finished, configuration)
 
 
 def read_run(folder: Path) -> list[Finished]:
@@ -170,16 +170,15 @@ def write_skipped(folder: Path) -> dict[str, str]:
     return found
 
 
-def _write(path: Path, schema: pa.Schema, finished: Finished, configuration: str) -> None:
+def _write(path: Path, schema: pa.Schema, part: Part, finished: Finished, configuration: str) -> None:
     table = pa.Table.from_pylist(finished.rows, schema.with_metadata({"skipped": json.dumps(dict(finished.skipped))}))
     digests = {image: finished.digests[image] for image in finished.skipped}
     with written(path) as temporary:
         with pq.ParquetWriter(temporary, table.schema) as writer:
             writer.write_table(table)
             # beside the schema's own metadata, which parquet keeps twice
-            writer.add_key_value_metadata(
-                {"skipped digests": json.dumps(digests), "configuration": configuration, "seal": BLANK}
-            )
+            facts = {"part": str(part.number), "skipped digests": json.dumps(digests), "configuration": configuration}
+            writer.add_key_value_metadata({**facts, "seal": BLANK})
         seal(temporary)
 
 
@@ -201,6 +200,8 @@ def _read(path: Path, schema: pa.Schema, number: int, expected: Expected) -> Fin
     finished = Finished(rows, skipped, digests, b"seal" in facts)
     if finished.is_sealed and facts.get(b"configuration", b"").decode() != expected.configuration:
         raise PgigError(f"{path} was made with another configuration than config.toml says: {_ANEW}")
+    if finished.is_sealed and facts.get(b"part", b"").decode() != str(number):
+        raise PgigError(f"{path} holds other images than it should: {_ANEW}")
     _check_content(path, finished, number, expected, schema)
     return finished
 
@@ -239,7 +240,7 @@ def _check_content(path: Path, finished: Finished, number: int, expected: Expect
     if found != Counter((image, method) for image in images for method in expected.methods):
         raise PgigError(f"{path} lacks methods, or has others than config.toml says: {_ANEW}")
     if len(finished.images) != min(PART, expected.count - number * PART) or images & set(finished.skipped):
-        raise PgigError(f"{path} holds {len(finished.images)} images, not those of its part: {_ANEW}")
+        raise PgigError(f"{path} holds other images than it should: {_ANEW}")
     column, length = ("curve", expected.steps + 1) if schema is _CURVES else ("sums", expected.patches)
     if any(row[column] is None or len(row[column]) != length for row in finished.rows):
         raise PgigError(f"{path} has rows without the {length} values that config.toml asks for: {_ANEW}")

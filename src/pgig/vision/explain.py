@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from io import BytesIO
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import torch
@@ -13,13 +14,15 @@ from torch import Tensor, nn
 from pgig.errors import PgigError
 from pgig.explainers import explain_all, explainers, needs_patterns, needs_references
 from pgig.figures import show
-from pgig.files import written
+from pgig.files import read_text, written
 from pgig.heatmaps import heatmap
 from pgig.methods import METHODS, PAPER_METHODS
 from pgig.tracing import trace
 from pgig.vision.folders import ImageFolder
 from pgig.vision.models import output_for
 from pgig.vision.preprocess import Preprocess
+
+_ARCHIVES = ".zip", ".tar", ".tgz", ".gz", ".bz2", ".xz"
 
 
 @dataclass(frozen=True)
@@ -31,14 +34,40 @@ class Picture:
     x: Tensor  # [1, 3, size, size], what the model takes
 
 
-def read_pictures(paths: Sequence[Path], preprocess: Preprocess) -> list[Picture]:
-    pictures: list[Picture] = []
+@dataclass(frozen=True)
+class Source:
+    """Where a picture comes from: a file that was named, which must be one, or one of a folder, which need not."""
+
+    name: str  # of the picture, unique
+    shown: str  # as the user knows it
+    read: Callable[[], bytes | Path]
+    in_folder: bool = False
+
+    def picture(self, preprocess: Preprocess) -> Picture:
+        found = self.read()
+        pixels = preprocess.pixels(BytesIO(found) if isinstance(found, bytes) else found, self.shown)
+        return Picture(self.name, pixels, preprocess.normalise(pixels)[None])
+
+
+def find_sources(paths: Sequence[Path]) -> list[Source]:
+    """The files, and the images of the folders, zip and tar files among them."""
+    sources: list[Source] = []
+    taken: set[str] = set()
+
+    def add(stem: str, shown: str, read: Callable[[], bytes | Path], in_folder: bool) -> None:
+        name = next(n for n in _numbered(stem.strip(".") or "image") if n not in taken)
+        taken.add(name)
+        sources.append(Source(name, shown, read, in_folder))
+
     for path in paths:
-        taken = {picture.name for picture in pictures}
-        name = next(n for n in _numbered(path.stem.strip(".") or "image") if n not in taken)
-        pixels = preprocess.pixels(path)
-        pictures.append(Picture(name, pixels, preprocess.normalise(pixels)[None]))
-    return pictures
+        if path.is_dir() or path.suffix.lower() in _ARCHIVES:
+            folder = ImageFolder.open(path)
+            for image in folder.names:
+                stem = PurePosixPath(image).with_suffix("").as_posix().replace("/", "-")
+                add(stem, f"{path}/{image}", lambda folder=folder, image=image: folder.read(image), True)  # type: ignore[misc]
+        else:
+            add(path.stem, str(path), lambda path=path: path, False)  # type: ignore[misc]
+    return sources
 
 
 def read_references(folder: Path, preprocess: Preprocess) -> list[Tensor]:
@@ -54,7 +83,7 @@ def read_classes(path: Path) -> list[str]:
     if not path.is_file():
         raise PgigError(f"no class names at {path}")
     try:
-        return path.read_text(encoding="utf-8").splitlines()
+        return read_text(path).splitlines()
     except UnicodeDecodeError as error:
         raise PgigError(f"class names in {path} are not UTF-8 text: {error}") from error
 

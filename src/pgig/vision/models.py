@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from pgig.errors import PgigError
 from pgig.imports import imported
+from pgig.models import check_finite, check_usable
 from pgig.vision.preprocess import example
 from pgig.vision.resnet import resnet
 from pgig.vision.squeezenet import squeezenet
@@ -33,7 +34,7 @@ def load_model(model: str, weights: str | None = None) -> nn.Module:
         module = _from_factory(model)
         if weights is not None:
             load_weights(module, read_weights(weights))
-        return module.eval()
+        return _checked(module.eval())
     if model not in MODELS:
         raise PgigError(f"unknown model {model!r}; known: {', '.join(MODELS)}, or module:factory for your own")
     if weights is None:
@@ -43,7 +44,13 @@ def load_model(model: str, weights: str | None = None) -> nn.Module:
     state = read_weights(weights, model)
     module = MODELS[model](model, _classes(model, state))
     load_weights(module, state)
-    return module.eval()
+    return _checked(module.eval())
+
+
+def _checked(model: nn.Module) -> nn.Module:
+    check_usable(model)
+    check_finite(model)
+    return model
 
 
 def _classes(model: str, state: Mapping[str, Tensor]) -> int:

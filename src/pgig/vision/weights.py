@@ -57,7 +57,8 @@ def read_weights(source: str, model: str | None = None) -> dict[str, Tensor]:
 
 def load_weights(model: nn.Module, state: Mapping[str, Tensor]) -> None:
     """Copy `state` into `model`; every name and shape must agree."""
-    wanted = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+    own = model.state_dict()
+    wanted = {name: tuple(tensor.shape) for name, tensor in own.items()}
     # older files lack this counter, which is not used in eval mode
     wanted = {name: shape for name, shape in wanted.items() if name in state or "num_batches_tracked" not in name}
     found = {name: tuple(tensor.shape) for name, tensor in state.items()}
@@ -69,7 +70,18 @@ def load_weights(model: nn.Module, state: Mapping[str, Tensor]) -> None:
     for name, shape in wanted.items():
         if found[name] != shape:
             raise PgigError(f"these weights are for another model: {name!r} has shape {found[name]}, expected {shape}")
+        _check_dtype(name, state[name].dtype, own[name].dtype)
     model.load_state_dict(dict(state), strict=False)
+
+
+def _check_dtype(name: str, found: torch.dtype, expected: torch.dtype) -> None:
+    """Copying would turn one kind of number into another without a word."""
+    if found == expected or {found, expected} <= _FLOATS:
+        return
+    raise PgigError(f"the weights {name!r} are {found}, and the model's {expected}: these are not plain weights")
+
+
+_FLOATS = {torch.float16, torch.bfloat16, torch.float32, torch.float64}
 
 
 def _downloaded(url: str) -> Path:
