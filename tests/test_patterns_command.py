@@ -114,6 +114,7 @@ def test_moments_can_be_kept_and_resumed(folder):
 def test_what_is_interrupted_and_resumed_equals_what_is_not(folder, how):
     (folder / "slow.py").write_text(
         FACTORY + "\nimport time, pgig.vision.estimate\npgig.vision.estimate.CHECKPOINT_SECONDS = 0\n"
+        "pgig.vision.estimate.SETTLED = 4\n"
         "class Slow(nn.Module):\n"
         "    def __init__(self):\n        super().__init__()\n        self.net = make()\n"
         "    def forward(self, x):\n        time.sleep(0.5)\n        return self.net(x)\n"
@@ -138,6 +139,11 @@ def test_what_is_interrupted_and_resumed_equals_what_is_not(folder, how):
     whole = estimated(folder, "whole.safetensors")
     assert all(close(resumed[f"net.{name}"], whole[name]) for name in whole)
     assert resumed.facts["data"] == whole.facts["data"]
+    if how == signal.SIGKILL:  # it goes on from where sums were settled: the same bits
+        call[call.index("p.safetensors")] = "again.safetensors"
+        subprocess.run(call, cwd=folder, check=True, capture_output=True)
+        again = pgig.Patterns.load(folder / "again.safetensors")
+        assert all(torch.equal(resumed[name], again[name]) for name in again)
 
 
 def test_patterns_work_in_explain_and_for_no_other_weights(folder):

@@ -120,6 +120,7 @@ class Estimator:
         self._preprocessing = dict(preprocessing or {})
         self._further = forward_args, forward_kwargs
         self._started: _MomentsMode | None = None
+        self._before: Moments | None = None
         self._unsupported: tuple[str, ...] = ()
         self._fingerprint = 0
         self.samples = 0
@@ -152,12 +153,26 @@ class Estimator:
         with RuleMode(layers, [plain], channels_last), self._started.reading(layers):
             self._model(*(formatted(args, True) if channels_last else args), **call.kwargs)
 
+    def settle(self) -> None:
+        """Sum up what waits. Sums depend, in their last bits, on when this is done: do it at fixed places."""
+        if self._started is not None:
+            self._started.settle()
+
+    def go_on_from(self, before: Moments) -> None:
+        """Add to sums of earlier batches, as if they had been read here."""
+        self._before = before
+
     def moments(self) -> Moments:
+        if self._started is None and self._before is not None:
+            return self._before
         if self._started is None:
             raise PgigError("no data: the batches are empty")
         layers = self._started.finished()
         digest = model_digest(self._model)
-        return Moments(layers, self.samples, digest, self._fingerprint, self._preprocessing, self._unsupported)
+        samples, seen = self.samples, self._fingerprint
+        if self._before is not None:
+            samples, seen = samples + self._before.samples, (seen + self._before.fingerprint) % 2**64
+        return Moments(layers, samples, digest, seen, self._preprocessing, self._unsupported)
 
     def _start(self, first: Call) -> "_MomentsMode":
         traced = trace(self._model, *first.args, **first.kwargs)
@@ -173,7 +188,10 @@ class Estimator:
                     raise PgigError(
                         f"no layer matches {pattern!r}; the layers are {', '.join(list(regimes)[:4])}{more}"
                     )
-        return _MomentsMode(traced.layers, regimes, self._mask)
+        before = {} if self._before is None else {name: m.sums for name, m in self._before.layers.items()}
+        if before and before.keys() != regimes.keys():
+            raise PgigError("the moments to go on from are of other layers than the model calls")
+        return _MomentsMode(traced.layers, regimes, self._mask, before)
 
 
 def _resolved(regime: Regimes, layer: TracedLayer) -> tuple[MaskedRegime, bool]:
@@ -188,12 +206,16 @@ class _MomentsMode(TorchFunctionMode):
     """Adds every call of a layer to the layer's sums, and lets it pass."""
 
     def __init__(
-        self, layers: Mapping[str, TracedLayer], regimes: Mapping[str, tuple[MaskedRegime, bool]], mask: Mask
+        self,
+        layers: Mapping[str, TracedLayer],
+        regimes: Mapping[str, tuple[MaskedRegime, bool]],
+        mask: Mask,
+        before: Mapping[str, Sums],
     ) -> None:
         super().__init__()
         self._layers, self._regimes, self._mask = layers, regimes, mask
-        self._sums: dict[str, Sums] = {}
-        self._lent: set[str] = set()  # layers whose sums somebody else holds: not to be written to
+        self._sums: dict[str, Sums] = dict(before)
+        self._lent: set[str] = set(before)  # layers whose sums somebody else holds: not to be written to
         self._rows: dict[str, list[tuple[Product, Tensor, Tensor, Tensor | None]]] = {}
         self._reading: Layers | None = None
 
@@ -212,9 +234,13 @@ class _MomentsMode(TorchFunctionMode):
         self._add(call, y)
         return call.as_given(y)
 
+    def settle(self) -> None:
+        for name, rows in self._rows.items():
+            if rows:
+                self._flush(name)
+
     def finished(self) -> dict[str, LayerMoments]:
-        for name in list(self._rows):
-            self._flush(name)
+        self.settle()
         result = {}
         for name, (regime, centred) in self._regimes.items():
             layer = self._layers[name]

@@ -38,7 +38,9 @@ def graph_of(model: nn.Module, example: Tensor) -> Graph:
     try:
         with torch.no_grad(), _in_silence():
             shapes = ({0: Dim("batch", min=1, max=2**20)},)
-            exported = export(model, (pair,), dynamic_shapes=shapes, strict=False).run_decompositions({})
+            exported = export(model, (pair,), dynamic_shapes=shapes, strict=False)
+            _without_dropout(exported.graph_module)
+            exported = exported.run_decompositions({})
     except Exception as error:  # what a model's own code or the tracer may raise has no common type
         reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
         if "data-dependent" in reason:
@@ -68,6 +70,19 @@ def graph_of(model: nn.Module, example: Tensor) -> Graph:
     if len(inputs) != 1 or len(signature.user_outputs) != 1 or not isinstance(returned, fx.Node):
         raise TracingError("it does not take one tensor and return one")
     return Graph(tuple(nodes), constants, inputs[0], returned)
+
+
+def _without_dropout(module: fx.GraphModule) -> None:
+    """In evaluation it gives its input itself: what is done to the one in place is done to the other.
+
+    The tracer takes it for a copy.
+    """
+    for node in module.graph.nodes:
+        if node.target is torch.ops.aten.dropout.default:
+            given = arguments_of(node)
+            if not given["train"] or given["p"] == 0:
+                node.target, node.args, node.kwargs = torch.ops.aten.alias.default, (given["input"],), {}
+    module.recompile()
 
 
 def _is_random(node: fx.Node) -> bool:

@@ -15,6 +15,7 @@ from pgig.vision.folders import ImageFolder
 from pgig.vision.preprocess import Preprocess
 
 CHECKPOINT_SECONDS = 60
+SETTLED = 256  # images after which sums are settled, wherever a run began: only then there are checkpoints
 
 
 def estimate_from_folder(
@@ -31,31 +32,35 @@ def estimate_from_folder(
 ) -> tuple[Patterns, dict[str, str]]:
     """Patterns, and the images that were skipped with the reasons.
 
-    The moments so far go to `checkpoint` every minute, at the end, and when `stop`, asked between batches, says so;
-    `resume` goes on from there. What was stopped and resumed gives the same patterns, to rounding, as what was not.
+    The moments so far go to `checkpoint` about every minute, at the end, and when `stop`, asked between batches, says
+    so; `resume` goes on from there. What was killed and resumed gives the same patterns, bit for bit, as what was not;
+    what was stopped in between, to rounding.
     """
     if batch_size < 1:
         raise PgigError(f"batch size must be at least 1, got {batch_size}")
     estimator = Estimator(model, regime, preprocessing=preprocess.facts)
     before = _resumed(checkpoint, folder, regime, preprocess, model) if resume else None
+    if before is not None and before.layers:
+        estimator.go_on_from(before)
     done: int = before.notes["done"] if before else 0
     skipped: dict[str, str] = dict(before.notes["skipped"]) if before else {}
 
     def so_far() -> Moments:
-        notes = {"folder": folder.digest, "regime": regime, "done": done, "skipped": skipped}
-        moments = estimator.moments() if estimator.samples else None
-        parts = [part for part in (before, moments) if part is not None]
-        if not parts:
+        if before is None and not estimator.samples:
             name, reason = next(iter(skipped.items()))
             raise PgigError(f"none of the {len(folder.names)} images could be read; {name}: {reason}")
-        return replace(parts[0] if len(parts) == 1 else parts[0] + parts[1], notes=notes)
+        notes = {"folder": folder.digest, "regime": regime, "done": done, "skipped": skipped}
+        return replace(estimator.moments(), notes=notes)
 
     saved = time.monotonic()
     for now_done, batch in folder.batches(preprocess, batch_size, done, skipped):
         estimator.update(batch)
+        settled = now_done // SETTLED != done // SETTLED
         done = now_done
+        if settled:
+            estimator.settle()
         progress(done, len(folder.names))
-        if stop() or time.monotonic() - saved > CHECKPOINT_SECONDS:
+        if stop() or (settled and time.monotonic() - saved > CHECKPOINT_SECONDS):
             so_far().save(checkpoint)
             saved = time.monotonic()
         if stop():
