@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 READY = $(VENV)/.ready
 
-.PHONY: demo test check bench reproduction docs clean
+.PHONY: demo test check bench faults reproduction docs clean
 
 demo: $(READY)
 	$(BIN)/pgig demo --out demo
@@ -22,6 +22,10 @@ bench: $(READY)
 	$(BIN)/python benchmarks/attribution.py --out benchmarks/results
 	$(BIN)/python benchmarks/patterns.py --out benchmarks/results
 	$(BIN)/python benchmarks/degradation.py --out benchmarks/results
+
+# minutes: kills, damaged files, flipped bits, two writers, threads, memory; figures for docs/reliability.md
+faults: $(READY)
+	$(BIN)/python tests/faults/run_campaigns.py --write
 
 # hours; stopped, it goes on: make reproduction IMAGES=folder WEIGHTS=squeezenet1_0.safetensors
 reproduction: $(READY)

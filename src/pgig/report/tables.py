@@ -11,7 +11,7 @@ from pgig.files import written
 def write_csv(path: Path, head: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     with written(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(head)
+        writer.writerow([_cell(name) for name in head])
         writer.writerows([_cell(value) for value in row] for row in rows)
 
 

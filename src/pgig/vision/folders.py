@@ -43,12 +43,12 @@ class ImageFolder:
         if path.is_file() and zipfile.is_zipfile(path):
             try:
                 archive = zipfile.ZipFile(path)
-            except (zipfile.BadZipFile, OSError) as error:
+            except DAMAGED as error:
                 raise PgigError(f"the archive {path} is damaged: {error}") from error
             names = [name for name in archive.namelist() if name[-1:] != "/"]
             return _sorted(names, lambda name: _zip_bytes(archive, name), path)
-        if path.is_file() and tarfile.is_tarfile(path):
-            tar, members = _members(path)
+        if path.is_file() and (opened := _tar(path)) is not None:
+            tar, members = opened, _members(path, opened)
             return _sorted(list(members), lambda name: _tar_bytes(tar, members[name]), path)
         raise PgigError(f"no images at {path}: expected a folder, a zip or a tar file")
 
@@ -116,10 +116,23 @@ def _is_hidden(name: str) -> bool:
     return "__MACOSX" in name or PurePosixPath(name).name.startswith("._")
 
 
-def _members(path: Path) -> tuple[tarfile.TarFile, dict[str, tarfile.TarInfo]]:
+_PACKED = {b"\x1f\x8b": "r:gz", b"BZh": "r:bz2", b"\xfd7zXZ\x00": "r:xz"}  # by the first bytes
+
+
+def _tar(path: Path) -> tarfile.TarFile | None:
+    """By its first bytes: to try all ways of unpacking would read some files to their ends."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(8)
+        mode: Any = next((way for mark, way in _PACKED.items() if head.startswith(mark)), "r:")
+        return tarfile.open(path, mode) if any(head) else None
+    except DAMAGED:
+        return None
+
+
+def _members(path: Path, tar: tarfile.TarFile) -> dict[str, tarfile.TarInfo]:
     """The files in a tar file, read to its end: where it is damaged, what comes behind would be missing silently."""
     try:
-        tar = tarfile.open(path)  # noqa: SIM115 (it stays open as long as the folder is in use)
         packed = isinstance(tar.fileobj, gzip.GzipFile | bz2.BZ2File | lzma.LZMAFile)
         members = {}
         for member in tar:
@@ -133,7 +146,7 @@ def _members(path: Path) -> tuple[tarfile.TarFile, dict[str, tarfile.TarInfo]]:
         raise
     except DAMAGED as error:
         raise PgigError(f"the archive {path} is damaged: {error or type(error).__name__}") from error
-    return tar, members
+    return members
 
 
 def _check_end(file: Any) -> None:

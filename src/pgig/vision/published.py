@@ -40,7 +40,11 @@ def read_published_patterns(path: Path) -> Patterns:
 
 
 def _upright(layer: str, array: Tensor) -> Tensor:
-    return array.mT.contiguous() if layer.startswith("classifier") else array
+    if not layer.startswith("classifier"):
+        return array
+    if array.dim() != 2:
+        raise PgigError(f"not in the published format: the array of {layer} has {array.dim()} axes, expected 2")
+    return array.mT.contiguous()
 
 
 def _arrays(path: Path, names: list[str]) -> list[Tensor]:
