@@ -142,3 +142,96 @@ def test_nothing_half_written_remains(folder, monkeypatch):
     with written(target) as path:
         path.write_text("whole")
     assert [p.name for p in (folder / "deep").iterdir()] == ["file.txt"]
+
+
+def test_a_folder_is_explained_image_by_image(folder):
+    photos = folder / "photos" / "class0"
+    photos.mkdir(parents=True)
+    for name in ("cat", "dog"):
+        (folder / f"{name}.png").rename(photos / f"{name}.png")
+    (photos / "bad.png").write_bytes(b"no image")
+    (photos / "e\x1b[31mvil.jpg").write_bytes(b"")
+    done = run(folder, "explain", "photos", *SMALL, "--methods", "gradient,expected_gradients", "--samples", "2")
+    assert done.returncode == 0, done.stderr
+    assert {path.name for path in (folder / "explained").iterdir()} == {"class0-cat", "class0-dog"}
+    assert "skipped photos/class0/bad.png: not an image" in done.stderr
+    assert "2 of 4 images skipped" in done.stderr
+    assert "\x1b" not in done.stdout + done.stderr
+    for path in photos.glob("*og.png"):
+        path.unlink()
+    (photos / "cat.png").write_bytes(b"")
+    done = run(folder, "explain", "photos", *SMALL, "--methods", "gradient")
+    assert done.returncode == 2
+    assert "none of the 3 images could be read" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_an_option_is_not_given_twice(folder):
+    call = ("explain", "cat.png", *SMALL, "--methods", "integrated_gradients+steps=100", "--steps", "5")
+    done = run(folder, *call)
+    assert done.returncode == 2
+    assert "steps is given twice: in 'integrated_gradients+steps=100', and as 5 for all methods" in done.stderr
+
+
+def test_the_traceback_is_there_for_those_who_ask(folder, monkeypatch):
+    call = ("explain", "nowhere.png", *SMALL)
+    assert "Traceback" not in run(folder, *call).stderr
+    monkeypatch.setenv("PGIG_TRACEBACK", "1")
+    said = run(folder, *call).stderr
+    assert "Traceback (most recent call last)" in said
+    assert said.splitlines()[-1] == "pgig: no image at nowhere.png"
+
+
+COMPUTING = {
+    "explain": ("cat.png", *SMALL), "patterns": (*SMALL, "--images", ".", "--out", "p.safetensors"),
+    "check": SMALL[:4],
+    "degrade": (*SMALL, "--images", ".", "--methods", "gradient", "--patch", "8", "--steps", "4", "--out", "run"),
+    "randomize": (*SMALL, "--images", ".", "--out", "sanity"), "stress": (), "truth": (), "demo": (),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMPUTING)
+def test_every_command_that_computes_takes_threads_and_refuses_none(folder, command):
+    done = run(folder, command, *COMPUTING[command], "--threads", "0")
+    assert done.returncode == 2
+    assert done.stderr.strip() == "pgig: threads must be at least 1, got 0"
+
+
+@pytest.mark.parametrize("command", ["explain", "patterns", "check", "degrade", "randomize"])
+@pytest.mark.parametrize(
+    ("made", "match"),
+    [
+        ("net[4].weight.data[0, 0] = float('nan')", "NaN or infinite weights ('4.weight')"),
+        ("net = net.to('meta')", "no weights: '0.weight' is on the meta device"),
+        ("with torch.inference_mode(): net = make()", "was made under torch.inference_mode"),
+    ],
+    ids=["NaN", "meta", "inference"],
+)
+def test_models_that_cannot_be_used_are_named_at_once(folder, command, made, match):
+    (folder / "net.py").write_text(FACTORY + f"\ndef odd():\n    net = make()\n    {made}\n    return net\n")
+    call = [word.replace("net:make", "net:odd") for word in COMPUTING[command]]
+    done = run(folder, command, *call)
+    assert done.returncode == 2
+    assert match in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.float8_e4m3fn, torch.bool, torch.complex64])
+def test_weights_of_another_kind_are_refused(folder, dtype):
+    sys.path.insert(0, str(folder))
+    net = pgig.vision.load_model("net:make")
+    sys.path.remove(str(folder))
+    state = {name: tensor.to(dtype) if name == "4.weight" else tensor for name, tensor in net.state_dict().items()}
+    torch.save(state, folder / "odd.pth")
+    done = run(folder, "explain", "cat.png", *SMALL, "--weights", "odd.pth")
+    assert done.returncode == 2
+    assert "the weights '4.weight' are" in done.stderr
+
+
+def test_patterns_from_one_image_say_that_layers_are_dead(folder):
+    silent = FACTORY + "\ndef silent():\n    net = make()\n    net[0].bias.data.fill_(-50)\n    return net\n"
+    (folder / "net.py").write_text(silent)
+    call = ["patterns", *SMALL, "--images", ".", "--limit", "1", "--out", "p.safetensors"]
+    done = run(folder, *[word.replace("net:make", "net:silent") for word in call])
+    assert done.returncode == 0
+    assert "all units of '0', '4' are dead" in done.stderr

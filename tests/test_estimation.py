@@ -1,5 +1,7 @@
 """Laws of pattern estimation."""
 
+import json
+
 import hypothesis.strategies as st
 import numpy
 import pytest
@@ -7,6 +9,8 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
 from networks import NETWORKS, images, network
+from safetensors import safe_open
+from safetensors.torch import save_file
 from test_geometry import convolutions
 from torch import Tensor, nn
 
@@ -618,3 +622,65 @@ def test_a_model_with_nan_weights_is_refused():
     model[0].bias.data[1] = float("nan")
     with pytest.raises(pgig.PgigError, match=r"NaN or infinite weights \('0.bias'\)"):
         pgig.estimate_patterns(model, [torch.randn(8, 4)])
+
+
+class Masked(nn.Module):
+    """Pools over the tokens that a mask lets through."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.layer, self.out = nn.Embedding(20, 6), nn.Linear(6, 8), nn.Linear(8, 3)
+
+    def forward(self, ids, mask=None):
+        y = self.layer(self.embedding(ids)).relu()
+        mask = torch.ones_like(ids) if mask is None else mask
+        return self.out((y * mask[..., None]).sum(1) / mask.sum(1, keepdim=True))
+
+
+def test_masks_and_mappings_reach_the_model():
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = Masked().double().eval()
+    ids = torch.randint(20, (64, 7), generator=torch.Generator().manual_seed(1))
+    mask = (torch.rand(64, 7, generator=torch.Generator().manual_seed(2)) > 0.4).long()
+    mask[:, 0] = 1
+    pairs = [(ids[n : n + 16], mask[n : n + 16]) for n in range(0, 64, 16)]
+    by_args = pgig.estimate_patterns(model, pairs, forward_args=lambda batch: (batch[1],), held_out=pairs)
+    by_kwargs = pgig.estimate_patterns(model, pairs, forward_kwargs=lambda batch: {"mask": batch[1]})
+    named = pgig.estimate_patterns(
+        model, [{"ids": a, "mask": b} for a, b in pairs], held_out=[{"ids": ids, "mask": mask}]
+    )
+    without = pgig.estimate_patterns(model, pairs)
+    for name in ("layer", "out"):
+        torch.testing.assert_close(by_args[name], by_kwargs[name], **EXACT)
+        torch.testing.assert_close(by_args[name], named[name], **EXACT)
+    assert float((without["out"] - named["out"]).abs().max()) > 1e-6  # the mask counts
+    fixed = pgig.estimate_patterns(model, [ids], forward_args=(mask,))
+    torch.testing.assert_close(fixed["out"], named["out"], **EXACT)
+    for wrong in ([{}], [{"ids": "text"}], [{"ids": ids[:0]}]):
+        with pytest.raises(pgig.PgigError, match="a batch"):
+            pgig.estimate_patterns(model, wrong)
+    with pytest.raises(pgig.PgigError, match="forward_kwargs must be a mapping"):
+        pgig.estimate_patterns(model, pairs, forward_kwargs=lambda batch: 3)
+
+
+def test_sealed_files_are_read_and_those_of_earlier_versions_noted(tmp_path):
+    moments = pgig.estimate_moments(network("chain"), batches())
+    patterns = moments.patterns()
+    for kind, thing in (("moments", moments), ("patterns", patterns)):
+        path = tmp_path / f"{kind}.safetensors"
+        thing.save(path)
+        type(thing).load(path)
+        with safe_open(path, "pt") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no mapping)
+            about = json.loads(file.metadata()[f"pgig {kind}"])
+        del about["seal"]
+        save_file(tensors, path, {f"pgig {kind}": json.dumps(about)})
+        with pytest.warns(pgig.PgigWarning, match=f"the {kind} in .* are of an earlier version"):
+            type(thing).load(path)
+        about["seal"] = "gone"
+        save_file(tensors, path, {f"pgig {kind}": json.dumps(about)})
+        with pytest.raises(pgig.PgigError, match="is damaged"):
+            type(thing).load(path)
+    save_file(dict(patterns), tmp_path / "theirs.safetensors")
+    assert set(pgig.Patterns.load(tmp_path / "theirs.safetensors")) == set(patterns)  # not ours: no note

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from pgig.degradation import DenseEvaluator, PatchGrid, scored_by
 from pgig.degradation.dense import score_of
 from pgig.incremental import IncrementalEvaluator, TracingError, plan_of
+from pgig.incremental.covering import covered_outputs
 from pgig.incremental.operations import Windows
 from pgig.incremental.reach import Ranges, Stencil
 from pgig.vision.models import MODELS
@@ -467,3 +468,46 @@ class Odd(nn.Module):
 def test_models_without_a_plan_say_why(model, reason):
     with pytest.raises(TracingError, match=reason):
         plan_of(model.eval(), torch.randn(1, 3, 4, 4))
+
+
+class InPlaceBehind(nn.Module):
+    """What stands between is the tensor itself, or a view of it: the in-place ReLU changes both."""
+
+    def __init__(self, between) -> None:
+        super().__init__()
+        self.between = between
+        self.first, self.second, self.head = (
+            nn.Conv2d(3, 6, 3, padding=1),
+            nn.Conv2d(6, 6, 3, padding=1),
+            nn.Linear(6, 5),
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.first(x)
+        return self.head((self.second(self.between(y).relu_()) + y).mean((2, 3)))
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        lambda y: F.dropout(y, 0.5, False), lambda y: torch.dropout(y, 0.5, False),
+        lambda y: F.dropout2d(y, 0.5, False), lambda y: F.alpha_dropout(y, 0.5, False),
+        lambda y: F.dropout(y, 0.0, True), lambda y: y.contiguous(),
+        lambda y: y.to(y.dtype), lambda y: y.view(y.shape), lambda y: y.reshape(y.shape), lambda y: y[:],
+        lambda y: y.expand_as(y), lambda y: y.clone(), lambda y: y.flatten(2).unflatten(2, (16, 16)),
+    ],
+    ids=range(13),
+)  # fmt: skip
+def test_aliases_stay_aliases(between):
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = InPlaceBehind(between).double().eval()
+    x = torch.randn(1, 3, 16, 16, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    plan = plan_of(model, x)
+    fill = torch.zeros_like(x)
+    boxes = numpy.array([[[0, 4], [0, 4]], [[6, 10], [3, 7]]])
+    found = torch.cat(list(covered_outputs(plan, x, boxes, fill, 2)))
+    for row, ((top, bottom), (left, right)) in enumerate(boxes):
+        covered = x.clone()
+        covered[:, :, top:bottom, left:right] = 0
+        torch.testing.assert_close(found[row : row + 1], model(covered), rtol=0, atol=1e-12)

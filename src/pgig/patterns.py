@@ -108,7 +108,8 @@ class Patterns(Mapping[str, Tensor]):
         unhealthy = sum(layer.dead + layer.weak + layer.negative + layer.few for layer in self.layers.values())
         silent = [name for name, layer in self.layers.items() if layer.dead == layer.units]
         if unhealthy > UNHEALTHY_SHARE * units or silent:
-            dead = f" (all of layer {', '.join(silent[:3])} are dead: pattern methods pass nothing on there)"
+            names = ", ".join(map(repr, silent[:3])) + (", ..." if len(silent) > 3 else "")
+            dead = f" (all units of {names} are dead: pattern methods pass nothing on there)"
             warnings.warn(
                 f"{unhealthy} of {units} units have no pattern or an unreliable one{dead if silent else ''}: see "
                 "patterns.health(), and estimate with more data",
