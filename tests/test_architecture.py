@@ -90,6 +90,8 @@ def test_every_public_name_can_be_had():
         assert getattr(pgig, name) is not None
         assert name in dir(pgig)
     assert pgig.captum.PGIG.name == "pgig"
+    code = "import pgig; print(pgig.degradation.PatchGrid.__name__, pgig.incremental.plan_of.__name__)"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).split() == ["PatchGrid", "plan_of"]
     with pytest.raises(AttributeError, match="no attribute 'lime'"):
         _ = pgig.lime
 

@@ -85,6 +85,49 @@ def test_a_loss_that_closes_over_the_labels_of_its_batch():
         torch.testing.assert_close(found[row : row + 1], single, **EXACT)
 
 
+class Labelled(nn.Module):
+    """A loss per row of a whole batch, with convolutions, which would run in channels_last."""
+
+    def __init__(self, labels):
+        super().__init__()
+        self.net, self.labels = network("chain", torch.float32), labels
+
+    def forward(self, x):
+        return F.cross_entropy(self.net(x), self.labels, reduction="none")
+
+
+def test_a_module_that_holds_the_labels_of_its_batch():
+    model, x = Labelled(torch.tensor([0, 1, 2, 3])), X.float()
+    with pytest.raises(pgig.PgigError, match="whole batch of 4, but not one input by itself"):
+        pgig.attribute("integrated_gradients", model, x, score=lambda y: y)
+    inside = x.clone().requires_grad_()
+    (expected,) = torch.autograd.grad(model(inside).sum(), inside)
+    found = pgig.attribute("gradient", model, x, score=lambda y: y, batch_size="whole")
+    torch.testing.assert_close(found, expected)
+
+
+def test_what_else_a_model_returns_need_not_have_rows():
+    class Busy(nn.Module):
+        """Also says how often each of its experts was asked, over the batch."""
+
+        def __init__(self):
+            super().__init__()
+            self.net = network("chain")
+
+        def forward(self, x):
+            y = self.net(x)
+            return {"logits": y, "load": y.sum(0), "all": y.sum()}
+
+    assert pgig.attribute("integrated_gradients", Busy(), X, score=lambda y: y["logits"][:, 1]).isfinite().all()
+
+
+def test_a_random_model_is_not_called_one_that_mixes_rows():
+    def noisy(x):
+        return NET(x) + torch.rand(5)
+
+    assert pgig.attribute("integrated_gradients", noisy, X, 1, steps=2).isfinite().all()
+
+
 def test_a_score_that_mixes_rows_is_refused_too():
     def against_the_batch(y):
         return y[:, 1] * y[:, 1].mean()

@@ -55,9 +55,9 @@ def _fault(inputs: Sequence[Tensor], others: Sequence[Tensor], ask: Ask) -> str 
     if not _has_rows(alone, 1):
         return _diagnosis(inputs, ask)
     company = [torch.cat([x, _different(y[:1], x)]) for x, y in zip(first, others, strict=True)]
-    together = ask(company, [0, 0])
-    difference = _difference(alone, together)
-    if difference <= 1 or _difference(alone, ask(first, [0])) > 1:  # what is random is no question of company
+    if _difference(alone, ask(company, [0, 0]), 2) <= 1:
+        return None
+    if _difference(alone, ask(first, [0]), 1) > 1:  # what is random is no question of company
         return None
     return f"the model's answer for one input depends on the others in its batch: {_REMEDY}"
 
@@ -92,15 +92,18 @@ def _different(other: Tensor, x: Tensor) -> Tensor:
     return other + 1 if torch.equal(other, x) else other
 
 
-def _difference(alone: Any, together: Any) -> float:
-    """Of the first rows, the largest one in units of the tolerance."""
+def _difference(alone: Any, other: Any, count: int) -> float:
+    """Of the first rows of an output for one input and of one for `count`, the largest, in units of the tolerance."""
     found = 0.0
-    for one, two in zip(tensors_in(alone), tensors_in(together), strict=False):
-        if one.dim() == 0 or one.shape[1:] != two.shape[1:] or not one.is_floating_point():
+    for one, two in zip(tensors_in(alone), tensors_in(other), strict=False):
+        has_rows = one.dim() > 0 and two.shape == (count, *one.shape[1:]) and len(one) == 1
+        if not has_rows or not one.is_floating_point():
             continue
+        tolerance = _TOLERANCE.get(one.dtype, _HALF_TOLERANCE)
         one, two = one[0].double(), two[0].double()
+        if bool(one.isfinite().all()) and not bool(two.isfinite().all()):
+            return float("inf")
         scale = float(torch.maximum(one.abs().max(), two.abs().max())) if one.numel() else 0.0
         if 0 < scale < float("inf"):
-            tolerance = _TOLERANCE.get(next(tensors_in(alone)).dtype, _HALF_TOLERANCE)
             found = max(found, float((one - two).abs().max()) / (tolerance * scale))
     return found

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from pgig.calls import tensors_in
+from pgig.errors import PgigError
 from pgig.layers import Layers
 from pgig.mode import RuleMode
 from pgig.models import is_scripted
@@ -58,9 +59,11 @@ def _is_same(
             try:
                 with torch.no_grad(), mode:
                     outputs.append(model(*formatted([x[:1].clone() for x in inputs], channels_last), *args, **kwargs))
-            except RuntimeError:
-                if not channels_last:
+            except (RuntimeError, ValueError, TypeError, IndexError) as error:
+                if isinstance(error, PgigError):
                     raise
+                if not channels_last:
+                    return False  # it does not take one input alone: what that means is asked elsewhere
                 outputs.append(())
         answers[key] = _agree(*outputs)
     return answers[key]
