@@ -83,7 +83,8 @@ def test_scores_without_a_gradient():
     refused("pass score=", model=lambda x: {"out": NET(x)})
     refused("does not depend on the inputs", model=lambda x: NET(x.detach()))
     refused("has no gradient", model=torch.no_grad()(NET))
-    refused("one row each", model=lambda x: NET(x)[:1].sum(), target=1)
+    refused("one number for the whole batch of 3: give one for each", model=lambda x: NET(x)[:1].sum(), target=1)
+    refused("one row each", model=lambda x: NET(x)[:1].sum(), x=X[:1], method="gradient", target=1)
     refused("NaN or infinite", model=lambda x: NET(x) / 0, target=1, score="logit")
     refused("tuple of 3 indices", model=lambda x: x)
 

@@ -271,7 +271,7 @@ def test_options_come_from_a_file_and_the_command_line_wins(folder):
         (("--score", "odds"), "unknown score 'odds'"),
         (("--target", "mine"), "unknown target"),
         (("--workers", "0"), "workers must be at least 1"),
-        (("--threads", "0"), "threads must be at least 1"),
+        (("--threads", "0"), "threads must be from 1 to 512"),
         (("--fill", "1e39"), "must be finite, also in float32"),
         (("--batch-size", "0"), "batch size must be at least 1"),
         (("--limit", "0"), "limit must be at least 1"),

@@ -134,7 +134,8 @@ def test_cells_that_a_spreadsheet_would_run_are_quoted(tmp_path):
 
 def test_control_characters_never_reach_the_terminal():
     assert visible("a\x1b[31mb\x07\u202ec\u2028d\x9b") == "a\\x1b[31mb\\x07\\u202ec\\u2028d\\x9b"
-    assert visible("ä 漢字 \t\n") == "ä 漢字 \t\n"
+    assert visible("ä 漢字\n\t") == "ä 漢字\\n\\t"  # a name of two lines is one line
+    assert visible("one\ntwo\x1b", lines=True) == "one\ntwo\\x1b"
 
 
 def test_markdown_shows_names_as_they_are():

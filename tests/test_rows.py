@@ -106,6 +106,42 @@ def test_a_module_that_holds_the_labels_of_its_batch():
     torch.testing.assert_close(found, expected)
 
 
+MIXING = {
+    "less the first": lambda x: NET(x - x[:1]),
+    "sums": lambda x: NET(x.cumsum(0)),
+    "by the largest": lambda x: NET(x / x.abs().max()),
+    "normalised": lambda x: NET((x - x.mean(0)) / (x.std(0, correction=0) + 1e-3)),
+    "each with each": lambda x: NET(x) @ NET(x).T,
+    "sorted": lambda x: NET(x.sort(0).values),
+    "beside minus infinity": lambda x: torch.cat([NET(x - x.mean(0))[:, :4], torch.full((len(x), 1), -1e38)], 1),
+    "with a gap": lambda x: NET(x.roll(1, 0)),
+}
+
+
+@pytest.mark.parametrize("way", MIXING)
+def test_rows_can_be_mixed_in_many_ways(way):
+    with pytest.raises(pgig.PgigError, match=r"depends on the others|whole batch of 4"):
+        pgig.attribute("integrated_gradients", MIXING[way], X, 0, score="logit")
+
+
+def test_a_model_that_takes_one_row_only():
+    layer = nn.Linear(192, 5).double()
+
+    def single(x):
+        return layer(x.reshape(1, 192))
+
+    expected = pgig.attribute("gradient", lambda x: layer(x.flatten(1)), X, 1)
+    torch.testing.assert_close(pgig.attribute("gradient", single, X, 1, batch_size=1), expected, **EXACT)
+    with pytest.raises(pgig.PgigError, match=r"takes one input alone, but not three .*: give batch_size=1"):
+        pgig.attribute("gradient", single, X, 1)
+
+
+def test_a_loss_for_the_whole_batch_is_told_what_to_be():
+    labels = torch.tensor([0, 1, 2, 3])
+    with pytest.raises(pgig.PgigError, match=r"one number for the whole batch of 4.*reduction='none'.*'whole'"):
+        pgig.attribute("gradient", NET, X, score=lambda y: F.cross_entropy(y, labels))
+
+
 def test_what_else_a_model_returns_need_not_have_rows():
     class Busy(nn.Module):
         """Also says how often each of its experts was asked, over the batch."""
@@ -125,7 +161,8 @@ def test_a_random_model_is_not_called_one_that_mixes_rows():
     def noisy(x):
         return NET(x) + torch.rand(5)
 
-    assert pgig.attribute("integrated_gradients", noisy, X, 1, steps=2).isfinite().all()
+    with pytest.warns(pgig.PgigWarning, match="another answer each time"):
+        assert pgig.attribute("integrated_gradients", noisy, X, 1, steps=2).isfinite().all()
 
 
 def test_a_score_that_mixes_rows_is_refused_too():
@@ -152,9 +189,9 @@ def test_a_model_is_looked_at_once_per_shape_and_forgotten_with_it():
         return NET(x)
 
     pgig.attribute("gradient", counted, X, 1, batch_size=4)
-    assert calls == [1, 2, 4]
+    assert calls == [1, 3, 4]
     pgig.attribute("gradient", counted, X, 1, batch_size=4)
-    assert calls == [1, 2, 4, 4]
+    assert calls == [1, 3, 4, 4]
     before = len(_SOUND)
     del counted
     assert len(_SOUND) == before - 1
@@ -163,6 +200,10 @@ def test_a_model_is_looked_at_once_per_shape_and_forgotten_with_it():
 def test_inputs_without_a_batch_axis_are_told_so():
     with pytest.raises(pgig.PgigError, match=r"shape \(3, 8, 8\) have no batch axis.*x\[None\]"):
         pgig.attribute("integrated_gradients", NET, X[0], 1)
+    grey = nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten(), nn.Linear(72, 5)).double().eval()
+    for options in ({}, {"batch_size": 1}, {"batch_size": "whole"}):  # also where there is nothing to mix
+        with pytest.raises(pgig.PgigError, match=r"shape \(1, 8, 8\) have no batch axis"):
+            pgig.attribute("gradient", grey, X[0, :1], 1, **options)
     with pytest.raises(RuntimeError, match="expected input"):  # what is really wrong is not hidden
         pgig.attribute("gradient", NET, X[:, :2], 1)
 
@@ -176,6 +217,9 @@ def test_completeness_of_a_model_that_mixes_its_rows():
     a = pgig.attribute("integrated_gradients", Centring(), X, 1, batch_size="whole", steps=400)
     with pytest.raises(pgig.PgigError, match="depends on the others"):
         pgig.completeness(a, Centring(), X, 1)
+    for wrong in (0, -1, "all"):
+        with pytest.raises(pgig.PgigError, match="batch_size must be"):
+            pgig.completeness(a, Centring(), X, 1, batch_size=wrong)
     # the sum over the batch is complete: each row's score depends on all rows
     assert float(pgig.completeness(a, Centring(), X, 1, batch_size="whole").sum().abs()) < 1e-2
 
@@ -186,17 +230,32 @@ def test_occlusion_refuses_a_model_that_mixes_its_rows():
     assert pgig.occlusion(NET, X, 1, window=4, stride=4).isfinite().all()
 
 
-def test_patterns_of_ones_are_autograd_for_blocks_of_norm_and_product():
-    """A batch norm in front of a transposed product, where torch's own backward minds the strides it is given."""
+class Across(nn.Module):
+    """A convolution over tokens, each of which is a channel."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv1d(64, 64, 1)
+
+    def forward(self, x):
+        return self.conv(x)[..., :5]
+
+
+@pytest.mark.parametrize("kind", [lambda: nn.Linear(6, 5), Across], ids=["linear", "convolution"])
+@pytest.mark.parametrize("inplace", [True, False])
+def test_patterns_of_ones_are_autograd_for_blocks_of_norm_and_tokens(kind, inplace):
+    """A batch norm in front of a transposition, where torch's own backward minds the strides it is given."""
 
     class Block(nn.Module):
         def __init__(self, head):
             super().__init__()
-            self.conv, self.bn, self.lin = nn.Conv2d(3, 6, 3, padding=1), nn.BatchNorm2d(6), nn.Linear(6, 5)
+            self.conv, self.bn, self.tokens = nn.Conv2d(3, 6, 3, padding=1), nn.BatchNorm2d(6), kind()
             self.head = head
 
         def forward(self, x):
-            return self.head(self.lin(self.bn(self.conv(x)).flatten(2).transpose(1, 2)))
+            y = self.bn(self.conv(x))
+            y = y.relu_() if inplace else y
+            return self.head(self.tokens(y.flatten(2).transpose(1, 2)))
 
     heads = [lambda y: y.mean(1), lambda y: y.flatten(1), lambda y: y.transpose(1, 2).relu().mean(2)]
     heads += [lambda y: y.transpose(1, 2).unflatten(2, (8, 8)).mean((2, 3)), lambda y: (y * y).sum(1)]
@@ -207,8 +266,11 @@ def test_patterns_of_ones_are_autograd_for_blocks_of_norm_and_product():
         inside = x.clone().requires_grad_()
         (expected,) = torch.autograd.grad(model(inside)[:, 1].sum(), inside)
         for batch_size in (1, 2, 8, None):
-            found = pgig.attribute(
-                "pattern_attribution", model, x, 1, score="logit", start="one", batch_size=batch_size,
-                patterns=patterns_of_ones(model),
-            )  # fmt: skip
-            torch.testing.assert_close(found, expected, **EXACT)
+            for method in ("gradient", "pattern_attribution"):
+                found = pgig.attribute(
+                    method, model, x, 1, score="logit", start="one", batch_size=batch_size,
+                    patterns=patterns_of_ones(model),
+                )  # fmt: skip
+                torch.testing.assert_close(found, expected, **EXACT)
+        assert pgig.check(model, x).ok
+        assert pgig.check(model, x[:1]).ok

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.utils import parametrize
 
 from pgig.chunks import BatchSize, ChunkSize, is_out_of_memory
-from pgig.company import check_rows
+from pgig.company import FAILURES, check_rows, why_not_one
 from pgig.errors import PgigError
 from pgig.formats import formatted, runs_in_channels_last
 from pgig.inputs import Baseline, Inputs, PerInput, Tensors, checked_ids
@@ -61,8 +61,7 @@ class Engine:
         self._seed = seed
         self._score = score
         self._whole = batch_size == "whole"
-        # one row a pass is the same as all rows where there is only one
-        self._rows_apart = self._whole or batch_size == self._inputs.count == 1
+        self._one_by_one = batch_size == 1
         self._size = ChunkSize(self._inputs.count if batch_size == "whole" else batch_size, self._inputs.device)
         self._rules = rules
         self._patterns = patterns if any(rule.needs_patterns for rule in rules) else None
@@ -87,8 +86,30 @@ class Engine:
             if points.needs_references and not self._inputs.has_references:
                 names = ", ".join(methods)
                 raise PgigError(f"{names} need references: pass references=, a tensor of inputs to draw from")
-        if not self._rows_apart and (self._inputs.count > 1 or any(points.count > 1 for points in groups)):
-            check_rows(self._model, self._inputs.members, self._inputs.at_baseline(), self._score, self._asked)
+        if self._mixes_inputs(groups):
+            check_rows(
+                self._model, self._inputs.members, self._inputs.at_baseline(), self._score, self._asked,
+                alone=self._one_by_one,
+            )  # fmt: skip
+            return self._run(groups, progress)
+        try:
+            return self._run(groups, progress)
+        except FAILURES as error:
+            with torch.no_grad():
+                fault = None if isinstance(error, PgigError) else why_not_one(self._inputs.members, self._asked)
+            if fault is None:
+                raise
+            raise PgigError(fault) from error
+
+    def _mixes_inputs(self, groups: Mapping[Points, Mapping[str, Method]]) -> bool:
+        """Does a pass hold other rows than the inputs as they were given, all or one?"""
+        if self._whole:
+            return False
+        return self._inputs.count > 1 or (not self._one_by_one and any(points.count > 1 for points in groups))
+
+    def _run(
+        self, groups: Mapping[Points, Mapping[str, Method]], progress: Callable[[int, int], object]
+    ) -> dict[str, Tensors]:
         results: dict[str, Tensors] = {}
         total = sum(points.count for points in groups) * self._inputs.count
         done = 0

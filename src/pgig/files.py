@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pgig.errors import PgigError
+from pgig.errors import DiskFullError, PgigError
 
 _FULL = errno.ENOSPC, errno.EDQUOT
 _LONGEST = 255  # bytes of a file's name
@@ -82,7 +82,7 @@ def _told_when_full(path: Path) -> Iterator[None]:
     except Exception as error:  # also of writers that have exceptions of their own
         text = str(error)
         if getattr(error, "errno", None) in _FULL or "No space left" in text or "quota exceeded" in text.lower():
-            raise PgigError(
+            raise DiskFullError(
                 f"the disk is full: {path} could not be written. Nothing that was finished is lost; make room, and "
                 "give the same command again"
             ) from error

@@ -17,7 +17,7 @@ def imported(path: str, what: str) -> Any:
         found = importlib.import_module(module_name)
         for part in name.split("."):
             found = getattr(found, part)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise PgigError(f"cannot take {what} from {path!r}: {type(error).__name__}: {error}") from error
     finally:
         sys.path.remove(here)

@@ -149,6 +149,8 @@ def _check_tensor(tensor: Tensor, what: str) -> None:
             f"{what} must be floating point to have a gradient, got {tensor.dtype}: if these are token ids, explain "
             "its embedding; if they are values, call .float() first"
         )
+    if tensor.device.type == "meta":
+        raise PgigError(f"{what} are on the meta device, and have no values")
     if tensor.dim() < 1 or tensor.numel() == 0:
         raise PgigError(f"{what} of shape {tuple(tensor.shape)} are empty: give a batch of at least one")
     if not tensor.isfinite().all():

@@ -163,7 +163,10 @@ class RuleMode(TorchFunctionMode):
         check_norm(running_var, training)
 
         def run(x: Tensor) -> Tensor:
-            return func(x, running_mean, running_var, weight, bias, training, momentum, eps)
+            output = func(x, running_mean, running_var, weight, bias, training, momentum, eps)
+            if output.requires_grad:
+                output.register_hook(_plainly_laid_out)  # type: ignore[no-untyped-call]
+            return output
 
         if not (self._replaces_norms and _behind_layer(input)):
             return run(input)
@@ -210,6 +213,16 @@ def check_norm(running_var: Tensor | None, training: bool) -> None:
             "a batch norm uses the statistics of the batch, so inputs would influence each other: "
             "call model.eval(), and keep track_running_stats on"
         )
+
+
+def _plainly_laid_out(gradient: Tensor) -> Tensor:
+    """The same, for one row, with the strides that its shape says.
+
+    Behind views an axis of size 1 can have any stride, and torch's backward of an eval batch norm misreads some.
+    """
+    if len(gradient) != 1 or gradient.stride(0) == gradient.numel():
+        return gradient
+    return gradient.clone(memory_format=torch.contiguous_format)
 
 
 def _behind_layer(input: Tensor) -> bool:

@@ -62,8 +62,12 @@ def check_usable(model: nn.Module) -> None:
 
 
 def check_finite(model: nn.Module) -> None:
+    """Parameters and the statistics of norms; other buffers may be infinite, as masks are."""
     for name, tensor in (*model.named_parameters(), *model.named_buffers()):
-        if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
+        if not tensor.is_floating_point():
+            continue
+        is_weight = isinstance(tensor, nn.Parameter) or "running_" in name
+        if bool(tensor.isnan().any()) or (is_weight and not bool(tensor.isfinite().all())):
             raise PgigError(f"the model has NaN or infinite weights ({name!r})")
 
 

@@ -1,5 +1,6 @@
 """Occlusion maps (Zeiler and Fergus 2014): how much the score falls when a window of the image is covered."""
 
+import math
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -36,6 +37,8 @@ class Occlusion:
     about = "Fall of the score under a sliding cover (Zeiler and Fergus 2014)"
 
     def __post_init__(self) -> None:
+        if not math.isfinite(self.baseline):
+            raise PgigError(f"baseline must be a finite number, got {self.baseline}")
         if not 1 <= self.stride <= self.window:
             raise PgigError(f"stride must be from 1 to the window's {self.window} pixels, got {self.stride}")
 
@@ -67,7 +70,10 @@ class Occlusion:
         if not bool(x.isfinite().all()):
             raise PgigError("inputs have NaN or infinite values")
         target = _classes(model, x, target)
-        check_rows(model, [x], [torch.full_like(x, self.baseline)], score, lambda given, _: model(given[0].clone()))
+        check_rows(
+            model, [x], [torch.full_like(x, self.baseline)], score, lambda given, _: model(given[0].clone()),
+            remedy="occlusion, which puts many covered images through at once, cannot take it",
+        )  # fmt: skip
         boxes = self.boxes(x.shape[2], x.shape[3])
         return torch.cat([self._map(model, x[n : n + 1], target[n : n + 1], score, boxes, incremental)
                           for n in range(len(x))])  # fmt: skip
@@ -85,8 +91,10 @@ class Occlusion:
             outputs = _incremental_outputs(model, x, boxes, fill) if incremental else None
             if outputs is None:
                 outputs = torch.cat(list(_whole_outputs(model, x, boxes, fill)))
-            intact = score_of(model(x), target, score).double()
+            intact = score_of(model(x.clone()), target, score).double()
             scores = score_of(outputs, target.expand(len(outputs)), score).double()
+        if not bool(intact.isfinite().all()) or not bool(scores.isfinite().all()):
+            raise PgigError("the model's scores are NaN or infinite: no occlusion map can be had from them")
         total = torch.zeros(x.shape[2:], dtype=torch.float64, device=x.device)
         covers = torch.zeros_like(total)
         for fall, ((top, bottom), (left, right)) in zip((intact - scores).tolist(), boxes.tolist(), strict=True):
@@ -112,7 +120,7 @@ def occlusion(
 def _classes(model: nn.Module, x: Tensor, target: Target) -> Tensor:
     """One class for each image."""
     with torch.no_grad():
-        output = model(x[:1] if target is not None else x)
+        output = model((x[:1] if target is not None else x).clone())  # it may write to what it is given
     if not isinstance(output, Tensor) or output.dim() != 2:
         raise PgigError("occlusion needs a model that returns one row of class scores per image")
     if target is None:
@@ -158,7 +166,7 @@ def _incremental_outputs(model: nn.Module, x: Tensor, boxes: Boxes, fill: Tensor
     key = tuple(x.shape), x.dtype, x.device
     some = numpy.unique(numpy.linspace(0, len(boxes) - 1, _TRIED).astype(int))
     wanted = torch.cat(list(_whole_outputs(model, x, boxes[some], fill)))
-    intact = model(x)
+    intact = model(x.clone())
     for kept in (True, False):
         try:
             if not kept or model not in _plans or _plans[model][0] != key:

@@ -8,7 +8,6 @@ from torch import Tensor
 from torch.autograd import Function
 
 from pgig.calls import LayerCall
-from pgig.geometry import Product
 from pgig.rules import Rule
 
 
@@ -29,7 +28,6 @@ class LayerFunction(Function):
     def forward(ctx: Any, x: Tensor, active: Active, call: LayerCall) -> Tensor:
         # x itself is not kept: a later in-place operation may overwrite it
         ctx.held = active, call.layer, call.used, call.geometry, x.shape
-        ctx.strides = torch.empty_like(x, device="meta").stride()  # those of x, where x has no gaps or overlaps
         return call.run(x)
 
     @staticmethod
@@ -37,8 +35,7 @@ class LayerFunction(Function):
         active, layer, used, geometry, shape = ctx.held
         active.note_layer()
         weight = layer.under(active.rule, used).to(arriving.dtype)
-        gradient = geometry.input_gradient(arriving, shape, weight)
-        return _laid_out(gradient, ctx.strides) if isinstance(geometry, Product) else gradient, None, None
+        return geometry.input_gradient(arriving, shape, weight), None, None
 
 
 class ReLUFunction(Function):
@@ -77,14 +74,3 @@ class NormFunction(Function):
         if ctx.active.rule.skips_norm:
             return arriving, None, None, None
         return arriving * factor.reshape(1, -1, *[1] * (arriving.dim() - 2)), None, None, None
-
-
-def _laid_out(gradient: Tensor, strides: tuple[int, ...]) -> Tensor:
-    """The gradient in the layout of x, as autograd's own products hand it over.
-
-    Behind views, another layout can turn into strides that torch's kernels misread: eval batch norm's backward is wrong
-    for a batch of one whose first stride is odd. (Convolutions choose their layout by themselves, in autograd too.)
-    """
-    if gradient.stride() == strides:
-        return gradient
-    return torch.empty_strided(gradient.shape, strides, dtype=gradient.dtype, device=gradient.device).copy_(gradient)

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pgig.chunks import BatchSize
+from pgig.chunks import BatchSize, ChunkSize
 from pgig.company import check_rows
 from pgig.errors import PgigError
 from pgig.inputs import Baseline, Inputs, PerInput, Tensors
@@ -48,8 +48,12 @@ def completeness(
         args, kwargs = further.rows(torch.tensor(rows))
         return model(*(x.clone() for x in inputs), *args, **kwargs)
 
+    ChunkSize(batch.count if batch_size == "whole" else batch_size, batch.device)  # refuses what is no size
     if batch_size != "whole" and batch.count > 1:
-        check_rows(model, batch.members, batch.at_baseline(), score, lambda x, rows: explained.judged(outputs(x, rows)))
+        check_rows(
+            model, batch.members, batch.at_baseline(), score, lambda x, rows: explained.judged(outputs(x, rows)),
+            alone=batch_size == 1,
+        )  # fmt: skip
     change = []
     at_once = batch.count if batch_size == "whole" else batch_size or _ROWS
     for rows in torch.split(torch.arange(batch.count), at_once):

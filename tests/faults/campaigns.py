@@ -47,7 +47,7 @@ pgig.vision.estimate.CHECKPOINT_SECONDS, pgig.vision.estimate.SETTLED = 0, 8
 
 class Slow(nn.Sequential):
     def forward(self, x):
-        time.sleep(0.004)
+        time.sleep(0.008)
         return super().forward(x)
 
 def make():
@@ -61,7 +61,7 @@ PATTERNS = "patterns", *SMALL, "--batch-size", "4", "--out", "p.safetensors"
 
 def killed_runs(count: int, folder: Path, seed: int) -> Outcomes:
     """`pgig degrade` is killed with -9 at a random moment, at times twice, and given again."""
-    _prepare(folder, 24)
+    _prepare(folder, 40)
     begun = time.monotonic()
     _done(folder, *DEGRADE, "--out", "whole")
     duration, rng, outcomes = time.monotonic() - begun, random.Random(seed), Outcomes()
@@ -69,7 +69,7 @@ def killed_runs(count: int, folder: Path, seed: int) -> Outcomes:
     for case in range(count):
         out = f"run{case}"
         for _ in range(rng.choice((1, 1, 2))):
-            _killed(folder, rng.uniform(0, duration), *DEGRADE, "--out", out)
+            _killed(folder, rng.uniform(0.3 * duration, duration), *DEGRADE, "--out", out)  # start-up comes first
         outcomes["interrupted after a part" if list((folder / out).glob("parts/*")) else "interrupted before"] += 1
         _done(folder, *DEGRADE, "--out", out)
         outcomes["same bits" if _tables(folder / out).equals(wanted) else "wrong"] += 1

@@ -29,7 +29,7 @@ def _from_file(context: typer.Context, path: Path | None) -> Path | None:
     if path is None:
         return None
     sections = read_toml(path)
-    known = {parameter.name for parameter in context.command.params}
+    known = {parameter.name for parameter in context.command.params} - {"config"}
     found: dict[str, Any] = {}
     for name, section in sections.items():
         values = section if isinstance(section, dict) else {name: section}
@@ -55,7 +55,8 @@ def _check_types(path: Path, found: Mapping[str, Any]) -> None:
     for name, value in found.items():
         kinds = set(get_args(hints[name])) or {hints[name]}
         wanted = next((kind for kind in (bool, int, float) if kind in kinds), str)
-        fitting: Any = {float: int | float, str: str | int | float}.get(wanted, wanted)
+        text = str if Path in kinds else str | int | float  # a fill may be a number
+        fitting: Any = {float: int | float, str: text}.get(wanted, wanted)
         if not isinstance(value, fitting) or (isinstance(value, bool) and wanted is not bool):
             raise PgigError(f"{path}: {name} = {value!r} is no {_KINDS[wanted]}")
 

@@ -24,7 +24,7 @@ from pgig.cli.options import (
 )
 from pgig.cli.terminal import console, errors, progress_of, visible
 from pgig.errors import PgigError
-from pgig.explainers import OTHERS
+from pgig.explainers import OTHERS, explainers, needs_references
 from pgig.methods import METHODS, PAPER_METHODS, Method
 from pgig.occlusions import Occlusion
 from pgig.patterns import Patterns
@@ -89,7 +89,9 @@ def explain(
     steps: Annotated[int | None, typer.Option(help="Steps of the paths; without, the paper's.")] = None,
     samples: Annotated[int | None, typer.Option(help="Noisy or reference samples; without, the paper's.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the random draws.")] = 0,
-    batch_size: Annotated[int | None, typer.Option(help="Points at once; without, by memory.")] = None,
+    batch_size: Annotated[
+        str | None, typer.Option(help="Points at once; without, by memory; `whole` for a model that mixes its rows.")
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Use patterns of other weights all the same.")] = False,
     size: Size = 224,
     resize: Resize = 256,
@@ -114,12 +116,12 @@ def explain(
     names = read_classes(classes) if classes else []
     sources = find_sources(images)
     skipped: dict[str, str] = {}
-    first = _next_picture(sources, preprocess, skipped)
+    first, second = _first_two(sources, preprocess, skipped)
     drawn_from = read_references(references, preprocess) if references else None
-    chosen, left_out = chosen_methods(methods, patterns is not None, drawn_from is not None or len(sources) > 1)
+    chosen, left_out = chosen_methods(methods, patterns is not None, drawn_from is not None or second is not None)
     given = {"steps": steps, "samples": samples}
     options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    options |= {"score": score, "seed": seed, "batch_size": batch_size, "black": preprocess.black}
+    options |= {"score": score, "seed": seed, "batch_size": _batch_size(batch_size), "black": preprocess.black}
     options["patterns"] = patterns_of(patterns, force) if patterns else None
     if options["patterns"] is not None:
         _warn_of_other_preprocessing(options["patterns"], preprocess)
@@ -133,7 +135,7 @@ def explain(
     for line in left_out:
         console.print(line, style="yellow")
     out.mkdir(parents=True, exist_ok=True)
-    pool = _pool(sources, preprocess) if "expected_gradients" in " ".join(chosen) and drawn_from is None else {}
+    pool = _pool(sources, preprocess) if drawn_from is None and needs_references(explainers(chosen)) else {}
     for source in sources:
         picture = _read(source, preprocess, skipped)
         if picture is None:
@@ -170,17 +172,27 @@ def _read(source: Source, preprocess: Preprocess, skipped: dict[str, str]) -> Pi
         return None
 
 
-def _next_picture(sources: Sequence[Source], preprocess: Preprocess, skipped: dict[str, str]) -> Picture:
-    """The first that can be read; files that were named are all looked at, so that a mistake shows at once."""
-    found = None
+def _first_two(
+    sources: Sequence[Source], preprocess: Preprocess, skipped: dict[str, str]
+) -> tuple[Picture, Picture | None]:
+    """Those that can be read; files that were named are all looked at, so that a mistake shows at once."""
+    found: list[Picture] = []
     for source in sources:
-        if found is None or not source.in_folder:
+        if len(found) < 2 or not source.in_folder:
             picture = _read(source, preprocess, skipped)
-            found = found or picture
-    if found is None:
+            found += [picture] if picture is not None and len(found) < 2 else []
+    if not found:
         shown, reason = next(iter(skipped.items()))
         raise PgigError(f"none of the {len(sources)} images could be read; {shown}: {reason}")
-    return found
+    return found[0], found[1] if len(found) > 1 else None
+
+
+def _batch_size(text: str | None) -> Any:
+    if text is None or text == "whole":
+        return text
+    if not text.isdecimal():
+        raise PgigError(f"--batch-size needs a whole number, or `whole`, got {text!r}")
+    return int(text)
 
 
 def _pool(sources: Sequence[Source], preprocess: Preprocess) -> dict[str, Tensor]:

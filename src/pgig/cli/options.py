@@ -33,10 +33,13 @@ Threads = Annotated[
 Channels = Annotated[str | None, typer.Option(help="`RGB` (without) or `BGR`.")]
 
 
+_MOST_THREADS = 512  # far more end torch itself
+
+
 def set_threads(number: int | None) -> int | None:
     if number is not None:
-        if number < 1:
-            raise PgigError(f"threads must be at least 1, got {number}")
+        if not 1 <= number <= _MOST_THREADS:
+            raise PgigError(f"threads must be from 1 to {_MOST_THREADS}, got {number}")
         torch.set_num_threads(number)
     return number
 

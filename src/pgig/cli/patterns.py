@@ -91,6 +91,11 @@ def patterns(
         folder, kept_out = ImageFolder.open(Path(str(images))).first(limit).split(held_out)
         check_image(network, preprocess.size)
         checkpoint = moments or out.with_name(f"{out.stem}.moments.safetensors")
+        if moments is None and not resume and checkpoint.exists():
+            raise PgigError(
+                f"{checkpoint} holds what an unfinished estimation has done: give --resume to go on, or delete it to "
+                "begin anew"
+            )
         console.print(f"{len(folder.names)} images of {images}; {preprocess}", highlight=False, soft_wrap=True)
         with stoppable(checkpoint) as stop, progress_of(f"patterns of {model}", "images") as progress:
             found, skipped = estimate_from_folder(
@@ -107,7 +112,7 @@ def patterns(
     found.save(out)
     if imported is None and moments is None:
         checkpoint.unlink(missing_ok=True)
-    print(visible(str(found.health())))  # noqa: T201 (a wide table: no wrapping)
+    print(visible(str(found.health()), lines=True))  # noqa: T201 (a wide table: no wrapping)
     console.print(f"wrote {out}", highlight=False, soft_wrap=True)
 
 
@@ -133,7 +138,7 @@ def check(
     check_image(network, size)
     image = torch_example(size)
     report = preflight(network, image)
-    print(visible(str(report)))  # noqa: T201 (a wide table: no wrapping)
+    print(visible(str(report), lines=True))  # noqa: T201 (a wide table: no wrapping)
     print(f"degradation: {_evaluator(network, image, size)}")  # noqa: T201
     if not report.ok:
         raise typer.Exit(2)

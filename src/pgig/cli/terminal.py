@@ -16,9 +16,13 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn,
 from rich.text import Text
 
 
-def visible(text: str) -> str:
-    """The same without control characters, which a file's name may have, and a terminal would obey."""
-    return "".join(c if c in "\n\t" or unicodedata.category(c) not in _CONTROL else ascii(c)[1:-1] for c in text)
+def visible(text: str, lines: bool = False) -> str:
+    """The same without control characters, which a file's name may have, and a terminal would obey.
+
+    lines: the text has lines of its own.
+    """
+    shown = "\n" if lines else ""
+    return "".join(c if c in shown or unicodedata.category(c) not in _CONTROL else ascii(c)[1:-1] for c in text)
 
 
 _CONTROL = "Cc", "Cf", "Cs", "Zl", "Zp"  # also what turns the direction of writing, or ends a line

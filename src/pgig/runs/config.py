@@ -15,7 +15,7 @@ SECTIONS = "images", "model", "attributions", "degradation"
 # only where and how, not what: these may differ when a run is continued
 NOT_COMPARED = "files", "execution"
 # which runs of earlier versions do not have, and are continued all the same
-_ADDED_LATER = "max_pixels", "references_contents"
+_ADDED_LATER = "max_pixels", "references_contents", "contents"
 
 
 def write_config(path: Path, sections: Mapping[str, Section]) -> None:

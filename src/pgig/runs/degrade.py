@@ -39,7 +39,17 @@ from pgig.runs.job import (
     reference_pool,
 )
 from pgig.runs.labels import checked_labels
-from pgig.runs.parts import PART, Finished, Part, check_sums, is_finished, parts_of, read_finished, write_skipped
+from pgig.runs.parts import (
+    PART,
+    Finished,
+    Part,
+    check_sums,
+    is_finished,
+    parts_of,
+    read_finished,
+    read_sums,
+    write_skipped,
+)
 from pgig.vision.folders import DAMAGED, ImageFolder
 from pgig.vision.models import classes_of, load_model
 from pgig.vision.preprocess import example
@@ -93,9 +103,11 @@ def run_degradation(prepared: Prepared, say: Callable[[Standing], object]) -> St
     standing = Standing(len(job.names))
     finished = [part for part in parts_of(job.names) if part.number not in {todo.number for todo in prepared.todo}]
     folder = ImageFolder.open(job.images)
-    for found in read_finished(job.out, finished):
+    for part, found in zip(finished, read_finished(job.out, finished), strict=True):
         standing.add(found.rows)
         _check_images(job, folder, found)
+        if job.save_attributions:
+            read_sums(job.out, part)  # is it whole?
     standing.before = sum(len(part.images) for part in finished)
     say(standing)
     for rows in _worked(prepared, standing.tally):
@@ -154,7 +166,10 @@ def prepare(job: Job, workers: int) -> Prepared:
             f"{job.model} is another model each time it is made, or changes itself: give it weights, or seed it"
         )
     image = _first_image(job)
-    check_rows(model, [image], [torch.zeros_like(image)], job.score, lambda x, _: model(x[0].clone()))
+    check_rows(
+        model, [image], [torch.zeros_like(image)], job.score, lambda x, _: model(x[0].clone()),
+        remedy="its scores cannot be measured here, where many images go through together",
+    )  # fmt: skip
     chosen = choose(_wish(job, workers), model, image, job.protocol)
     job = replace(job, digest=digest, evaluator=chosen.evaluator.name, batch_size=chosen.batch_size)
     if draws_references(job, table):
@@ -261,7 +276,7 @@ def _check_reusable(job: Job, folder: Path, sections: dict[str, Section], grid: 
     before = read_config(folder / "config.toml")
     for section in ("images", "model"):
         for key, value in sections[section].items():
-            if (found := before[section].get(key)) != value:
+            if key != "max_pixels" and (found := before[section].get(key)) != value:
                 raise PgigError(f"the attributions in {folder} are of another run: {key} was {found!r}, now {value!r}")
     patch, wanted = before["attributions"].get("patch"), grid.patch
     if patch != wanted:

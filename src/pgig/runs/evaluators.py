@@ -161,7 +161,7 @@ def _difference(
     steps = min(_CHECKED_STEPS, protocol.steps)
     rankings = order[: steps * protocol.patches_per_step].reshape(1, 1, steps, protocol.patches_per_step)
     with torch.no_grad():
-        targets = model(x).argmax(1)
+        targets = model(x.clone()).argmax(1)
     filled = protocol.filled(x, grid)
     wanted = dense.curves(x, filled, rankings, targets, grid)
     try:
@@ -185,7 +185,7 @@ def _largest(model: nn.Module, x: Tensor) -> int:
     hooks = [module.register_forward_hook(note) for module in model.modules()]
     try:
         with torch.no_grad():
-            model(x)
+            model(x.clone())
     finally:
         for hook in hooks:
             hook.remove()

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from pgig.degradation import Evaluator, PatchGrid, degrade
 from pgig.degradation import Protocol as Degradation
-from pgig.errors import PgigError
+from pgig.errors import DiskFullError, PgigError
 from pgig.explainers import Explainer, explain_all, explainers, method_of, needs_references
 from pgig.files import written
 from pgig.patterns import Patterns, model_digest
@@ -156,6 +156,8 @@ class Worker:
                     kept.check_image(name, digests[name])
                 try:
                     done.append(self._explain(name, str(digests[name]), x, kept))
+                except DiskFullError:
+                    raise
                 except PgigError as error:
                     failed = name
                     skipped[name] = _reason(error, name)

@@ -2,6 +2,7 @@
 
 import csv
 from collections.abc import Mapping, Sequence
+from io import StringIO
 from pathlib import Path
 
 from pgig.errors import PgigError
@@ -18,7 +19,7 @@ def read_labels(path: Path | None, names: Sequence[str]) -> dict[str, int]:
         return {name: folders.index(folder) for name in names if (folder := name.rpartition("/")[0])}
     try:
         text = read_text(path).removeprefix("\ufeff")  # spreadsheets begin their files with a mark
-        rows = [row for row in csv.reader(text.splitlines()) if row]
+        rows = [row for row in csv.reader(StringIO(text, newline="")) if row]
         by_name: dict[str, int] = {}
         for row in rows[0 if rows and _is_number(rows[0][1]) else 1 :]:
             name, label = row[0].strip(), int(row[1])

@@ -113,14 +113,15 @@ def write_sums(folder: Path, part: Part, finished: Finished, configuration: str)
     _write(folder / "attributions" / part.name, _SUMS, part, finished, configuration)
 
 
-def read_run(folder: Path) -> list[Finished]:
-    """All finished parts of a run, in the order of the image list."""
+def read_run(folder: Path, note: bool = True) -> list[Finished]:
+    """All finished parts of a run, in the order of the image list; with a note where they are of earlier versions."""
     paths = sorted((folder / "parts").glob("part-*.parquet"))
     if not paths:
         return []
     expected = Expected.of(folder)
     found = [_read(path, _CURVES, _number(path), expected) for path in paths]
-    _note_unsealed(folder, found)
+    if note:
+        _note_unsealed(folder, found)
     return found
 
 
@@ -165,7 +166,7 @@ def is_finished(folder: Path, part: Part, with_sums: bool = False) -> bool:
 
 def write_skipped(folder: Path) -> dict[str, str]:
     """skipped.csv, from what the parts say."""
-    found = {image: reason for finished in read_run(folder) for image, reason in finished.skipped.items()}
+    found = {image: reason for finished in read_run(folder, note=False) for image, reason in finished.skipped.items()}
     write_csv(folder / "skipped.csv", ["image", "reason"], found.items())
     return found
 
@@ -194,12 +195,18 @@ def _read(path: Path, schema: pa.Schema, number: int, expected: Expected) -> Fin
     table, facts = _table(path)
     if not table.schema.equals(schema) and not table.schema.equals(schema.remove(len(schema) - 1)):
         raise PgigError(f"{path} has other columns than it should: {_ANEW}")
-    rows = [dict(row) for row in table.to_pylist()]
-    skipped = _json(facts, b"skipped")
-    digests = {row["image"]: row.get("image_digest") for row in rows} | _json(facts, b"skipped digests")
+    try:
+        rows = [dict(row) for row in table.to_pylist()]
+    except (ValueError, pa.ArrowException) as error:  # text that is no UTF-8, say
+        raise PgigError(f"{path} is damaged: {error}; {_ANEW}") from error
+    skipped = _json(path, facts, b"skipped")
+    digests = {row["image"]: row.get("image_digest") for row in rows} | _json(path, facts, b"skipped digests")
     finished = Finished(rows, skipped, digests, b"seal" in facts)
     if finished.is_sealed and facts.get(b"configuration", b"").decode() != expected.configuration:
-        raise PgigError(f"{path} was made with another configuration than config.toml says: {_ANEW}")
+        raise PgigError(
+            f"{path} was made with another configuration than config.toml says: if config.toml was changed, put it "
+            "back; if the part is from elsewhere, delete it, and run again to make it anew"
+        )
     if finished.is_sealed and facts.get(b"part", b"").decode() != str(number):
         raise PgigError(f"{path} holds other images than it should: {_ANEW}")
     _check_content(path, finished, number, expected, schema)
@@ -224,8 +231,14 @@ def _table(path: Path) -> tuple[pa.Table, Mapping[bytes, bytes]]:
     return table, facts
 
 
-def _json(facts: Mapping[bytes, bytes], key: bytes) -> dict[str, Any]:
-    return dict(json.loads(facts.get(key, b"{}")))
+def _json(path: Path, facts: Mapping[bytes, bytes], key: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(facts.get(key, b"{}"))
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise PgigError(f"{path} is damaged: what it says of {key.decode()} cannot be read; {_ANEW}")
+    return found
 
 
 def _check_number(path: Path, number: int, expected: Expected) -> None:
@@ -248,7 +261,7 @@ def _check_content(path: Path, finished: Finished, number: int, expected: Expect
 
 def _number(path: Path) -> int:
     digits = path.stem.removeprefix("part-")
-    if not digits.isdecimal():
+    if not digits.isdecimal() or path.name != Part(int(digits), ()).name:
         raise PgigError(f"{path} is no part of a run: delete it")
     return int(digits)
 

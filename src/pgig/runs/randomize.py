@@ -16,7 +16,7 @@ from pgig.patterns import Patterns, model_digest
 from pgig.randomization import Asked, Mode, Row, Stage, compare_randomised, layers_from_the_top, stages_of
 from pgig.report.tables import write_csv
 from pgig.runs.config import Section, check_same, read_config, write_config
-from pgig.runs.job import digest_of, digest_of_patterns
+from pgig.runs.job import digest_of, digest_of_file, digest_of_patterns
 from pgig.vision.folders import ImageFolder
 from pgig.vision.models import classes_of, output_for
 from pgig.vision.preprocess import Preprocess
@@ -53,11 +53,11 @@ def run_randomization(
         job.patterns.check(model)
     classes_of(model, job.preprocess.size)
     estimate = _estimator(job)
-    images, skipped = _read(job.images, job.preprocess)
+    images, skipped, contents = _read(job.images, job.preprocess)
     if needs_references(table) and len(images) < 2:
         raise PgigError("expected_gradients draws its references from the other images: give more than one")
     stages = stages_of(layers_from_the_top(model, next(iter(images.values()))), job.modes, job.layers)
-    _settle(job, name, model)
+    _settle(job, name, model, contents)
     write_csv(job.out / "skipped.csv", ["image", "reason"], skipped.items())
     write_csv(
         job.out / "stages.csv", ["stage", "mode", "number", "layer", "randomised"],
@@ -91,24 +91,33 @@ def _estimator(job: Randomization) -> Callable[[nn.Module], Mapping[str, Tensor]
     return lambda model: estimate_patterns(model, (x for _, x in folder.batches(job.preprocess, _BATCH, 0, {})))
 
 
-def _read(folder: ImageFolder, preprocess: Preprocess) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Images by name, and those that cannot be read with reasons."""
+def _read(folder: ImageFolder, preprocess: Preprocess) -> tuple[dict[str, Tensor], dict[str, str], str]:
+    """Images by name, those that cannot be read with reasons, and a digest of all files."""
     found: dict[str, Tensor] = {}
     skipped: dict[str, str] = {}
+    contents: list[str] = []
+
+    def read(name: str) -> bytes:
+        content = folder.read(name)
+        contents.append(digest_of_file(content))
+        return content
+
     for name in folder.names:
-        one = ImageFolder((name,), folder.read)
+        one = ImageFolder((name,), read)
         for _, x in one.batches(preprocess, 1, 0, skipped):
             found[name] = x
     if not found:
         name, reason = next(iter(skipped.items()))
         raise PgigError(f"none of the images could be read; {name}: {reason}")
-    return found, skipped
+    return found, skipped, digest_of(" ".join(contents))
 
 
-def _settle(job: Randomization, name: str, model: nn.Module) -> None:
+def _settle(job: Randomization, name: str, model: nn.Module, contents: str) -> None:
     """Write the configuration, or compare it with that of the run which goes on."""
     values: dict[str, Section] = {
-        "images": {"count": len(job.images.names), "digest": job.images.digest, **job.preprocess.facts},
+        "images": {
+            "count": len(job.images.names), "digest": job.images.digest, "contents": contents, **job.preprocess.facts,
+        },
         "model": {"model": name, "weights_digest": digest_of(model_digest(model))},
         "attributions": {
             "methods": list(job.methods), "score": job.score, "seed": job.seed,

@@ -51,6 +51,8 @@ def read_image(source: str | Path | BinaryIO, name: str, max_pixels: int = MAX_P
             return upright.convert("RGB")
     except Exception as error:  # decoders of damaged files raise what they like
         reason = "not an image that is read here" if isinstance(error, UnidentifiedImageError) else str(error)
+        if isinstance(error, Image.DecompressionBombError):
+            reason = f"its pixels are {_more_than(max_pixels)}"
         raise PgigError(f"cannot read the image {name}: {reason or type(error).__name__}") from error
 
 
@@ -89,10 +91,11 @@ def _limited(max_pixels: int) -> Iterator[None]:
 
 def _check_pixels(image: Image.Image, max_pixels: int) -> None:
     if (pixels := image.width * image.height) > max_pixels:
-        raise ValueError(
-            f"{image.width} x {image.height} are {pixels / 1e6:,.0f} million pixels, more than the "
-            f"{max_pixels / 1e6:,.0f} million allowed (--max-pixels)"
-        )
+        raise ValueError(f"{image.width} x {image.height} are {pixels:,} pixels, {_more_than(max_pixels)}")
+
+
+def _more_than(max_pixels: int) -> str:
+    return f"more than the {max_pixels:,} allowed (--max-pixels)"
 
 
 def _upright(image: Image.Image) -> Image.Image:

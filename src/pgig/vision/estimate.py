@@ -2,7 +2,9 @@
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
+from hashlib import blake2b
 from pathlib import Path
 
 from torch import nn
@@ -11,7 +13,7 @@ from pgig.errors import PgigError
 from pgig.estimation import Estimator, Regimes
 from pgig.moments import Moments
 from pgig.patterns import Patterns, model_digest
-from pgig.vision.folders import ImageFolder
+from pgig.vision.folders import DAMAGED, ImageFolder
 from pgig.vision.preprocess import Preprocess
 
 CHECKPOINT_SECONDS = 60
@@ -43,17 +45,18 @@ def estimate_from_folder(
     if before is not None and before.layers:
         estimator.go_on_from(before)
     done: int = before.notes["done"] if before else 0
+    seen = _Seen(folder, before.notes.get("contents", "") if before else "")
     skipped: dict[str, str] = dict(before.notes["skipped"]) if before else {}
 
     def so_far() -> Moments:
         if before is None and not estimator.samples:
             name, reason = next(iter(skipped.items()))
             raise PgigError(f"none of the {len(folder.names)} images could be read; {name}: {reason}")
-        notes = {"folder": folder.digest, "regime": regime, "done": done, "skipped": skipped}
+        notes = {"folder": folder.digest, "regime": regime, "done": done, "skipped": skipped, "contents": seen.digest}
         return replace(estimator.moments(), notes=notes)
 
     saved = time.monotonic()
-    for now_done, batch in folder.batches(preprocess, batch_size, done, skipped):
+    for now_done, batch in seen.folder.batches(preprocess, batch_size, done, skipped):
         estimator.update(batch)
         settled = now_done // SETTLED != done // SETTLED
         done = now_done
@@ -84,10 +87,29 @@ def _resumed(
         ("weights", before.digest, model_digest(model)),
     ):
         if found != expected:
-            raise PgigError(
-                f"cannot resume from {checkpoint}: it was made with other {what}. Without --resume, it is overwritten"
-            )
+            raise PgigError(f"cannot resume from {checkpoint}: it was made with other {what}. Delete it to begin anew")
+    again = _Seen(folder, "")
+    for name in folder.names[: before.notes["done"]] if before.notes.get("contents") else ():
+        with suppress(PgigError, *DAMAGED):  # it was skipped then too, or the digest differs
+            again.folder.read(name)
+    if again.digest and again.digest != before.notes["contents"]:
+        raise PgigError(
+            f"cannot resume from {checkpoint}: an image file is another than when it was read. Delete it to begin anew"
+        )
     return before
+
+
+class _Seen:
+    """A folder that keeps a digest of all the files that were read from it, in order."""
+
+    def __init__(self, folder: ImageFolder, digest: str) -> None:
+        self._read, self.digest = folder.read, digest
+        self.folder = ImageFolder(folder.names, self._noted)
+
+    def _noted(self, name: str) -> bytes:
+        content = self._read(name)
+        self.digest = blake2b(self.digest.encode() + content, digest_size=16).hexdigest()
+        return content
 
 
 def _plain(values: object) -> str:

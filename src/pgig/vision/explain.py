@@ -55,7 +55,8 @@ def find_sources(paths: Sequence[Path]) -> list[Source]:
     taken: set[str] = set()
 
     def add(stem: str, shown: str, read: Callable[[], bytes | Path], in_folder: bool) -> None:
-        name = next(n for n in _numbered(stem.strip(".") or "image") if n not in taken)
+        plain = "".join(c if c.isprintable() else "_" for c in stem)  # a folder is named so
+        name = next(n for n in _numbered(plain.strip(".") or "image") if n not in taken)
         taken.add(name)
         sources.append(Source(name, shown, read, in_folder))
 

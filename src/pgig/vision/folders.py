@@ -50,6 +50,8 @@ class ImageFolder:
         if path.is_file() and (opened := _tar(path)) is not None:
             tar, members = opened, _members(path, opened)
             return _sorted(list(members), lambda name: _tar_bytes(tar, members[name]), path)
+        if path.is_file() and _is_cut_zip(path):
+            raise PgigError(f"the archive {path} is damaged: it begins as a zip file and does not end as one")
         raise PgigError(f"no images at {path}: expected a folder, a zip or a tar file")
 
     def first(self, limit: int | None) -> "ImageFolder":
@@ -114,6 +116,11 @@ def _is_text(name: str) -> bool:
 def _is_hidden(name: str) -> bool:
     """macOS leaves such files beside the real ones."""
     return "__MACOSX" in name or PurePosixPath(name).name.startswith("._")
+
+
+def _is_cut_zip(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(4) == b"PK\x03\x04"
 
 
 _PACKED = {b"\x1f\x8b": "r:gz", b"BZh": "r:bz2", b"\xfd7zXZ\x00": "r:xz"}  # by the first bytes

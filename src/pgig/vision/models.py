@@ -32,7 +32,7 @@ def load_model(model: str, weights: str | None = None) -> nn.Module:
     """
     if ":" in model:
         module = _from_factory(model)
-        if weights is not None:
+        if weights not in (None, "random"):
             load_weights(module, read_weights(weights))
         return _checked(module.eval())
     if model not in MODELS:
@@ -68,7 +68,7 @@ def check_image(model: nn.Module, size: int) -> None:
 def output_for(model: nn.Module, x: Tensor) -> Tensor:
     try:
         with torch.no_grad():
-            output: Tensor = model(x)
+            output: Tensor = model(x.clone())  # it may write to what it is given
     except Exception as error:
         reason = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
         raise PgigError(f"the model failed on an image of shape {tuple(x.shape)}: {reason}") from error
@@ -87,7 +87,7 @@ def _from_factory(path: str) -> nn.Module:
     factory = imported(path, "a model")
     try:
         model = factory()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise PgigError(f"cannot make a model with {path!r}: {type(error).__name__}: {error}") from error
     if not isinstance(model, nn.Module):
         raise PgigError(f"{path!r} returned a {type(model).__name__}, expected a torch.nn.Module")
