@@ -236,3 +236,37 @@ def test_patterns_from_one_image_say_that_layers_are_dead(folder):
     done = run(folder, *[word.replace("net:make", "net:silent") for word in call])
     assert done.returncode == 0
     assert "all units of '0', '4' are dead" in done.stderr
+
+
+def test_a_folder_with_one_image_that_can_be_read(folder):
+    (folder / "photos").mkdir()
+    (folder / "cat.png").rename(folder / "photos" / "cat.png")
+    (folder / "photos" / "bad.png").write_bytes(b"")
+    done = run(folder, "explain", "photos", *SMALL, "--samples", "2", "--steps", "2")
+    assert done.returncode == 0, done.stderr
+    assert "left out: expected_gradients" in done.stdout
+    assert "skipped photos/bad.png" in done.stderr
+
+
+def test_a_model_that_mixes_its_rows_on_the_command_line(folder):
+    mixing = "\nclass Mix(nn.Sequential):\n    def forward(self, x):\n        return super().forward(x - x.mean(0))\n"
+    (folder / "net.py").write_text(FACTORY + mixing + "\ndef mix():\n    return Mix(*make())\n")
+    call = ("explain", "cat.png", "--model", "net:mix", *SMALL[2:], "--methods", "integrated_gradients", "--steps", "2")
+    done = run(folder, *call)
+    assert done.returncode == 2
+    assert "batch_size='whole'" in done.stderr
+    assert run(folder, *call, "--batch-size", "whole").returncode == 0
+    done = run(folder, *call, "--batch-size", "some")
+    assert done.returncode == 2
+    assert "--batch-size needs a whole number, or `whole`" in done.stderr
+    degrade = ("degrade", "--model", "net:mix", *COMPUTING["degrade"][2:])
+    assert "its scores cannot be measured here" in run(folder, *degrade).stderr
+
+
+def test_infinite_masks_are_no_bad_weights(folder):
+    masked = (
+        "\ndef masked():\n    net = make()\n    net.register_buffer('mask', torch.full((3, 3), -torch.inf).triu(1))\n"
+    )
+    (folder / "net.py").write_text(FACTORY + masked + "    return net\n")
+    call = ("explain", "cat.png", "--model", "net:masked", *SMALL[2:], "--methods", "gradient", "--weights", "random")
+    assert run(folder, *call).returncode == 0

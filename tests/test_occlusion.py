@@ -139,3 +139,36 @@ def test_commands_know_it(tmp_path):
     done = run(tmp_path, "degrade", *size, *call)
     assert done.returncode == 0, done.stderr
     assert "occlusion" in done.stdout
+
+
+class Writing(nn.Module):
+    """Works on its input in place, as networks with preprocessing of their own do."""
+
+    def __init__(self, in_place: bool) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.in_place = in_place
+        self.net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(16, 5))
+
+    def forward(self, x):
+        return self.net(x.mul_(2) if self.in_place else x * 2)
+
+
+def test_a_model_may_write_to_its_input():
+    x = torch.rand(2, 3, 16, 16)
+    given = x.clone()
+    with torch.random.fork_rng():
+        writing, other = Writing(True).eval(), Writing(False).eval()
+    found = pgig.occlusion(writing, given, window=4, stride=4)
+    assert torch.equal(given, x)
+    torch.testing.assert_close(found, pgig.occlusion(other, x, window=4, stride=4))
+
+
+def test_what_is_not_finite_is_no_map():
+    with torch.random.fork_rng():
+        model = Writing(False).eval()
+    with pytest.raises(pgig.PgigError, match="baseline must be a finite number"):
+        pgig.occlusion(model, torch.rand(1, 3, 16, 16), baseline=float("nan"))
+    model.net[0].weight.data[0] = float("nan")
+    with pytest.raises(pgig.PgigError, match="scores are NaN or infinite"):
+        pgig.occlusion(model, torch.rand(1, 3, 16, 16), 1, window=4, stride=4)

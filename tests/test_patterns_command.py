@@ -296,3 +296,22 @@ def test_archives_with_code_or_without_the_arrays_are_refused(tmp_path):
     numpy.savez(tmp_path / "code.npz", **{f"A_{i}": numpy.array([object()]) for i in range(16)})
     with pytest.raises(pgig.PgigError, match="cannot read"):
         read_published_patterns(tmp_path / "code.npz")
+
+
+def test_unfinished_work_is_not_thrown_away_and_exchanged_images_are_noticed(folder):
+    call = ("patterns", "--model", "net:make", "--size", "32", "--resize", "32", "--images", "photos")
+    call += ("--out", "p.safetensors")
+    assert run(folder, *call, "--moments", "kept.safetensors").returncode == 0
+    (folder / "kept.safetensors").rename(folder / "p.moments.safetensors")
+    (folder / "p.safetensors").unlink()
+    done = run(folder, *call)
+    assert done.returncode == 2
+    assert "give --resume to go on, or delete it" in done.stderr
+    image = next((folder / "photos").glob("*/*.png"))
+    whole = image.read_bytes()
+    image.write_bytes(whole + b"x")
+    done = run(folder, *call, "--resume")
+    assert done.returncode == 2
+    assert "an image file is another than when it was read" in done.stderr
+    image.write_bytes(whole)
+    assert run(folder, *call, "--resume").returncode == 0

@@ -143,3 +143,18 @@ def test_the_verdict_says_how_much_is_covered():
 
     report = pgig.check(Text().eval(), torch.rand(1, 5, 8))
     assert "yes, but for 0." in str(report).splitlines()[-1]
+
+
+def test_a_model_that_mixes_its_rows_is_remarked_on():
+    class Centring(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net = network("chain")
+
+        def forward(self, x):
+            return self.net(x - x.mean(0))
+
+    report = pgig.check(Centring().eval(), images(3))
+    assert report.ok
+    assert "depends on the others in its batch" in str(report)
+    assert not any("batch" in remark for remark in pgig.check(network("chain"), images(3)).remarks)

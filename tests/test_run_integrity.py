@@ -272,3 +272,65 @@ def test_more_workers_and_larger_batches_than_there_is_work_are_not_paid_for(fol
         assert done.returncode == 0, done.stderr
         stated[name] = done.stdout.split("at most about ")[1].split(" GB")[0]
     assert len(set(stated.values())) == 1, stated
+
+
+def test_a_model_that_writes_to_its_input_is_measured_as_one_that_does_not(folder):
+    writing = "\ndef twice(in_place):\n    net = make()\n    def change(module, x):\n"
+    writing += "        return (x[0].mul_(2),) if in_place else (x[0] * 2,)\n"
+    writing += "    net.register_forward_pre_hook(change)\n    return net\n"
+    (folder / "net.py").write_text(
+        FACTORY + writing + "def one():\n    return twice(True)\ndef two():\n    return twice(False)\n"
+    )
+    found = []
+    for name in ("one", "two"):
+        call = [word.replace("net:make", f"net:{name}") for word in CALL]
+        call[call.index("gradient,random")] = "gradient,occlusion+window=8,random"
+        done = run(folder, *call[:-1], name, "--evaluator", "dense")
+        assert done.returncode == 0, done.stderr
+        found.append([row["curve"] for row in read_curves(folder / name)])
+    numpy.testing.assert_allclose(found[0], found[1], atol=1e-6)
+
+
+def test_a_full_disk_stops_a_run_and_blames_no_image(folder, monkeypatch):
+    """On a disk with room for nothing, which `/dev/full` is: here, by a writer that says so."""
+    shutil.rmtree(folder / "run")
+    full = "\nimport errno, numpy\ndef _full(*_, **__):\n    raise OSError(errno.ENOSPC, 'No space left on device')\n"
+    (folder / "net.py").write_text(FACTORY + full + "numpy.savez_compressed = _full\n")
+    said = refused(folder, *CALL)
+    assert "the disk is full: run/heatmaps/" in said
+    assert not list((folder / "run" / "parts").glob("*"))
+    (folder / "net.py").write_text(FACTORY)
+    assert run(folder, *CALL).returncode == 0
+    assert len(read_curves(folder / "run")) == 24
+
+
+def test_attributions_of_earlier_versions_serve_too(folder):
+    config = folder / "run" / "config.toml"
+    config.write_text("".join(line for line in config.read_text().splitlines(True) if "max_pixels" not in line))
+    for path in (folder / "run" / "attributions").iterdir():
+        unsealed(path)
+    done = run(folder, *CALL[:-1], "again", "--attributions-from", "run", "--fill", "blur")
+    assert done.returncode == 0, done.stderr
+    assert "earlier version" in done.stderr
+
+
+@pytest.mark.parametrize("said", [b"not json", b"[1]", b"5", b"\xff"])
+def test_unsealed_parts_with_odd_notes_are_one_line(folder, said):
+    table = pq.read_table(part(folder)).drop(["image_digest"])
+    pq.write_table(table.replace_schema_metadata({b"skipped": said}), part(folder))
+    both_refuse(folder, "is damaged")
+
+
+def test_a_part_by_another_name_is_refused(folder):
+    shutil.copy(part(folder), part(folder).with_name("part-0.parquet"))
+    both_refuse(folder, "is no part of a run")
+
+
+def test_a_randomisation_run_notices_exchanged_images(folder):
+    call = ["randomize", *BASE[1:7], "--images", "photos", "--methods", "gradient", "--limit", "3", "--layers", "2"]
+    call += ["--modes", "cascading", "--out", "sanity"]
+    done = run(folder, *call)
+    assert done.returncode == 0, done.stderr
+    sorted((folder / "sanity" / "stages").glob("*.csv"))[-1].unlink()
+    shutil.copy(folder / "photos" / "05.png", folder / "photos" / "01.png")
+    assert "contents was" in refused(folder, *call)

@@ -88,13 +88,11 @@ class Occlusion:
     def _map(self, model: nn.Module, x: Tensor, target: Tensor, score: str, boxes: Boxes, incremental: bool) -> Tensor:
         fill = torch.full_like(x, self.baseline)
         with torch.no_grad():
+            intact = _finite(score_of(model(x.clone()), target, score).double())
             outputs = _incremental_outputs(model, x, boxes, fill) if incremental else None
             if outputs is None:
                 outputs = torch.cat(list(_whole_outputs(model, x, boxes, fill)))
-            intact = score_of(model(x.clone()), target, score).double()
-            scores = score_of(outputs, target.expand(len(outputs)), score).double()
-        if not bool(intact.isfinite().all()) or not bool(scores.isfinite().all()):
-            raise PgigError("the model's scores are NaN or infinite: no occlusion map can be had from them")
+            scores = _finite(score_of(outputs, target.expand(len(outputs)), score).double())
         total = torch.zeros(x.shape[2:], dtype=torch.float64, device=x.device)
         covers = torch.zeros_like(total)
         for fall, ((top, bottom), (left, right)) in zip((intact - scores).tolist(), boxes.tolist(), strict=True):
@@ -135,6 +133,12 @@ def _classes(model: nn.Module, x: Tensor, target: Target) -> Tensor:
     if int(found.min()) < 0 or int(found.max()) >= output.shape[1]:
         raise PgigError(f"target {found.tolist()} is out of range: the model has {output.shape[1]} classes")
     return found
+
+
+def _finite(scores: Tensor) -> Tensor:
+    if not bool(scores.isfinite().all()):
+        raise PgigError("the model's scores are NaN or infinite: no occlusion map can be had from them")
+    return scores
 
 
 def _intervals(size: int, window: int, stride: int) -> list[tuple[int, int]]:

@@ -2,7 +2,7 @@
 
 import copy
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
@@ -14,8 +14,9 @@ from torch.overrides import TorchFunctionMode
 from pgig.attribution import attribute
 from pgig.calls import Operation, tensors_in
 from pgig.chunks import BatchSize
-from pgig.company import WHOLE
+from pgig.company import WHOLE, check_rows
 from pgig.errors import PgigError, PgigWarning
+from pgig.inputs import PerInput
 from pgig.layers import Layers
 from pgig.mode import RuleMode
 from pgig.models import check_model, without_compilation
@@ -131,11 +132,28 @@ def _self_test(model: nn.Module, inputs: tuple[Any, ...], traced: Trace) -> tupl
     if not has_gradient:
         remarks.append("the input has no gradient (whole numbers): explain its embedding; gradients were not tested")
         return failures, remarks
+    remarks += _remarks_on_rows(model, inputs)
     for method, differ in _differing(model, inputs, ones).items():
         if differ:
             under = "patterns of ones" if method == "pattern_attribution" else "the plain rule"
             failures.append(f"gradients under {under} differ from autograd's")
     return failures, remarks
+
+
+def _remarks_on_rows(model: nn.Module, inputs: tuple[Any, ...]) -> list[str]:
+    """Where inputs cannot be put through one by one, and what to do then."""
+    x, further = inputs[0], PerInput(tuple(inputs[1:]), None, len(inputs[0]))
+
+    def ask(given: Sequence[Tensor], rows: list[int]) -> Any:
+        return model(given[0].clone(), *further.rows(torch.tensor(rows))[0])
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", PgigWarning)
+            check_rows(model, [x], [torch.zeros_like(x)], "output", ask)
+    except (PgigError, PgigWarning) as remark:
+        return [f"note: {remark}"]
+    return []
 
 
 def _same(one: Tensor, other: Tensor) -> bool:

@@ -29,7 +29,8 @@ def main() -> int:
             outcomes = campaign.run(campaign.full, Path(folder), arguments.seed)
         bad += sum(outcomes[what] for what in BAD)
         told = ", ".join(f"{count:,} {what}" for what, count in sorted(outcomes.items()))
-        rows.append(f"| {name} | {campaign.full:,} | {told} | {campaign.promise} | {time.monotonic() - begun:.0f} s |")
+        took = f"{time.monotonic() - begun:.0f} s"
+        rows.append(f"| {name} | {campaign.full:,} {campaign.unit} | {told} | {campaign.promise} | {took} |")
         print(rows[-1], flush=True)
     print(f"{bad} cases broke a promise")
     if arguments.write and not arguments.only:
