@@ -9,14 +9,15 @@ READY = $(VENV)/.ready
 demo: $(READY)
 	$(BIN)/pgig demo --out demo
 
+# two workers of one thread each
 test: $(READY)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 check: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
 bench: $(READY)
 	$(BIN)/python benchmarks/attribution.py --out benchmarks/results

@@ -1,8 +1,13 @@
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
+
+if "PYTEST_XDIST_WORKER" in os.environ:  # workers share the cores, and so do the commands that they start
+    os.environ["OMP_NUM_THREADS"] = "1"
+    torch.set_num_threads(1)
 
 _SHARED = Path(__file__).parents[2] / "shared"
 
