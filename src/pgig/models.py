@@ -52,8 +52,10 @@ def check_model(model: Callable[..., Any], rules: Iterable[Rule], patterns: Mapp
 
 def check_usable(model: nn.Module) -> None:
     """Refuse weights that are not there, or that autograd refuses."""
+    if not any(tensor.is_meta or tensor.is_inference() for tensor in (*model.parameters(), *model.buffers())):
+        return
     for name, tensor in (*model.named_parameters(), *model.named_buffers()):
-        if tensor.device.type == "meta":
+        if tensor.is_meta:
             raise PgigError(f"the model has no weights: {name!r} is on the meta device. Load them first")
         if tensor.is_inference():
             raise PgigError(
