@@ -59,12 +59,13 @@ class ChunkSize:
         )
 
         def note(tensor: Tensor) -> Tensor:
-            storage = tensor.untyped_storage()
-            if storage.data_ptr() not in weights:
-                kept[storage.data_ptr()] = storage.nbytes()
-            # not the tensor itself: where an operation saves its own output, that would be a cycle, which only a
-            # backward pass breaks, and the whole graph would stay for ever
-            return tensor.detach()
+            with torch._C.DisableTorchFunction():  # it is nothing that the model does
+                storage = tensor.untyped_storage()
+                if storage.data_ptr() not in weights:
+                    kept[storage.data_ptr()] = storage.nbytes()
+                # not the tensor itself: where an operation saves its own output, that would be a cycle, which only a
+                # backward pass breaks, and the whole graph would stay for ever
+                return tensor.detach()
 
         with saved_tensors_hooks(note, lambda tensor: tensor):
             yield

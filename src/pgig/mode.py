@@ -165,7 +165,8 @@ class RuleMode(TorchFunctionMode):
         def run(x: Tensor) -> Tensor:
             output = func(x, running_mean, running_var, weight, bias, training, momentum, eps)
             if output.requires_grad:
-                output.register_hook(_plainly_laid_out)  # type: ignore[no-untyped-call]
+                with torch._C.DisableTorchFunction():  # it is nothing that the model does
+                    output.register_hook(_plainly_laid_out)  # type: ignore[no-untyped-call]
             return output
 
         if not (self._replaces_norms and _behind_layer(input)):

@@ -56,7 +56,7 @@ def make():
 """
 SMALL = "--model", "net:make", "--size", "32", "--resize", "32", "--images", "photos", "--threads", "1"
 DEGRADE = "degrade", *SMALL, "--methods", "gradient,vargrad+samples=3,random", "--patch", "8", "--steps", "6"
-PATTERNS = "patterns", *SMALL, "--batch-size", "4", "--out", "p.safetensors"
+PATTERNS = "patterns", *SMALL, "--batch-size", "1", "--out", "p.safetensors"
 
 
 def killed_runs(count: int, folder: Path, seed: int) -> Outcomes:
@@ -79,7 +79,7 @@ def killed_runs(count: int, folder: Path, seed: int) -> Outcomes:
 
 def killed_estimations(count: int, folder: Path, seed: int) -> Outcomes:
     """`pgig patterns` is killed with -9 at a random moment and resumed."""
-    _prepare(folder, 40)
+    _prepare(folder, 80)
     begun = time.monotonic()
     _done(folder, *PATTERNS)
     duration, rng, outcomes = time.monotonic() - begun, random.Random(seed), Outcomes()
@@ -88,9 +88,11 @@ def killed_estimations(count: int, folder: Path, seed: int) -> Outcomes:
         (folder / "p.safetensors").unlink()
         first = folder / "p.moments.safetensors" if case % 3 < 2 else None
         _killed(folder, rng.uniform(0, duration / 8 if first else duration / 2), first, *PATTERNS)
-        there = (folder / "p.moments.safetensors").exists()
-        outcomes["interrupted after a checkpoint" if there else "interrupted before"] += 1
-        if not (folder / "p.safetensors").exists():
+        if (folder / "p.safetensors").exists():
+            outcomes["done before the kill"] += 1
+        else:
+            there = (folder / "p.moments.safetensors").exists()
+            outcomes["interrupted after a checkpoint" if there else "interrupted before"] += 1
             _done(folder, *PATTERNS, "--resume")
         found = pgig.Patterns.load(folder / "p.safetensors")
         same = all(torch.equal(found[name], wanted[name]) for name in wanted)
