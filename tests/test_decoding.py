@@ -95,9 +95,8 @@ def test_formats_that_pillow_hands_to_others_are_not_read(monkeypatch):
 @pytest.mark.parametrize("kind", ["AVIF", "DDS", "WEBP", "PNG", "JPEG", "TIFF"])
 def test_damaged_files_are_one_line(kind):
     Image.init()
-    if kind not in Image.SAVE:
-        pytest.skip(f"this Pillow does not write {kind}")
-    whole = saved(Image.fromarray(PIXELS), kind).getvalue()
+    head = b"\x00\x00\x00\x1cftypavif\x00\x00\x00\x00avifmif1miaf"  # for a Pillow that writes no AVIF
+    whole = saved(Image.fromarray(PIXELS), kind).getvalue() if kind in Image.SAVE else head + bytes(range(256))
     refused = []
     for place in range(4, len(whole), max(1, len(whole) // 60)):
         for damaged in (whole[:place], whole[:place] + b"\xff\x00\xff" + whole[place + 3 :]):

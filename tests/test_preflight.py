@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from networks import NETWORKS, images, network
+from networks import NETWORKS, Centring, images, network
 from test_models_zoo import ZOO, made
 from torch import nn
 
@@ -146,14 +146,6 @@ def test_the_verdict_says_how_much_is_covered():
 
 
 def test_a_model_that_mixes_its_rows_is_remarked_on():
-    class Centring(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.net = network("chain")
-
-        def forward(self, x):
-            return self.net(x - x.mean(0))
-
     report = pgig.check(Centring().eval(), images(3))
     assert report.ok
     assert "depends on the others in its batch" in str(report)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from networks import images, network, patterns_of_ones, random_patterns
+from networks import Centring, images, network, patterns_of_ones, random_patterns
 from torch import nn
 
 import pgig
@@ -11,17 +11,6 @@ from pgig.company import _SOUND
 
 NET, X = network("chain"), images(4)
 EXACT = {"rtol": 0, "atol": 1e-12}
-
-
-class Centring(nn.Module):
-    """The answer for a row depends on the mean of the batch."""
-
-    def __init__(self):
-        super().__init__()
-        self.net = network("chain")
-
-    def forward(self, x):
-        return self.net(x - x.mean(0))
 
 
 def whole(name, model, x, **options):

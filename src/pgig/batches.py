@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from pgig.errors import PgigError
+from pgig.inputs import PerInput
 
 
 def checked_batches(batches: Iterable[Any]) -> Iterable[Any]:
@@ -30,13 +31,8 @@ class Call(NamedTuple):
     kwargs: dict[str, Any]
 
     def first_row(self) -> "Call":
-        """The same of one sample alone; a tensor with a row for each sample is cut."""
-
-        def cut(value: Any) -> Any:
-            has_rows = isinstance(value, Tensor) and value.dim() > 0 and len(value) == len(self.x)
-            return value[:1] if has_rows else value
-
-        return Call(self.x[:1], tuple(map(cut, self.args)), {name: cut(value) for name, value in self.kwargs.items()})
+        """The same of one sample alone."""
+        return Call(self.x[:1], *PerInput(self.args, self.kwargs, len(self.x)).rows(torch.tensor([0])))
 
 
 def call_of(batch: Any, forward_args: Further = (), forward_kwargs: FurtherNamed | None = None) -> Call:

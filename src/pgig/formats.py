@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from pgig.calls import tensors_in
+from pgig.company import FAILURES
 from pgig.errors import PgigError
 from pgig.layers import Layers
 from pgig.mode import RuleMode
@@ -59,7 +60,7 @@ def _is_same(
             try:
                 with torch.no_grad(), mode:
                     outputs.append(model(*formatted([x[:1].clone() for x in inputs], channels_last), *args, **kwargs))
-            except (RuntimeError, ValueError, TypeError, IndexError) as error:
+            except FAILURES as error:
                 if isinstance(error, PgigError):
                     raise
                 if not channels_last:

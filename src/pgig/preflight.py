@@ -14,7 +14,7 @@ from torch.overrides import TorchFunctionMode
 from pgig.attribution import attribute
 from pgig.calls import Operation, tensors_in
 from pgig.chunks import BatchSize
-from pgig.company import WHOLE, check_rows
+from pgig.company import FAILURES, WHOLE, check_rows
 from pgig.errors import PgigError, PgigWarning
 from pgig.inputs import PerInput
 from pgig.layers import Layers
@@ -228,7 +228,7 @@ def _at_least_two_rows(model: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, 
     try:
         with torch.no_grad():
             model(*_copies(twice, False)[1])
-    except (RuntimeError, ValueError, TypeError, IndexError, AssertionError):
+    except FAILURES:
         return inputs
     return twice
 

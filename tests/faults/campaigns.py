@@ -183,7 +183,7 @@ def flipped_bits(count: int, folder: Path, seed: int) -> Outcomes:
     run = folder / "run"
     parts = parts_of(ImageFolder.open(folder / "photos").names)
     readers: dict[Path, Callable[[], object]] = {
-        **{run / "parts" / part.name: lambda: read_run(run) for part in parts},
+        **{run / "parts" / part.name: lambda: list(read_run(run)) for part in parts},
         **{run / "attributions" / part.name: lambda part=part: read_sums(run, part) for part in parts},  # type: ignore[misc]
         folder / "moments.safetensors": lambda: pgig.Moments.load(folder / "moments.safetensors"),
         folder / "patterns.safetensors": lambda: pgig.Patterns.load(folder / "patterns.safetensors"),

@@ -116,9 +116,10 @@ def explain(
     names = read_classes(classes) if classes else []
     sources = find_sources(images)
     skipped: dict[str, str] = {}
-    first, second = _first_two(sources, preprocess, skipped)
+    known = _first_pictures(sources, preprocess, skipped)
+    first = next(iter(known.values()))
     drawn_from = read_references(references, preprocess) if references else None
-    chosen, left_out = chosen_methods(methods, patterns is not None, drawn_from is not None or second is not None)
+    chosen, left_out = chosen_methods(methods, patterns is not None, drawn_from is not None or len(known) > 1)
     given = {"steps": steps, "samples": samples}
     options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     options |= {"score": score, "seed": seed, "batch_size": _batch_size(batch_size), "black": preprocess.black}
@@ -135,9 +136,9 @@ def explain(
     for line in left_out:
         console.print(line, style="yellow")
     out.mkdir(parents=True, exist_ok=True)
-    pool = _pool(sources, preprocess) if drawn_from is None and needs_references(explainers(chosen)) else {}
+    pool = _pool(sources, preprocess, known) if drawn_from is None and needs_references(explainers(chosen)) else {}
     for source in sources:
-        picture = _read(source, preprocess, skipped)
+        picture = known.pop(source.name, None) or _read(source, preprocess, skipped)
         if picture is None:
             continue
         likeliest = predictions(network, picture)
@@ -172,19 +173,17 @@ def _read(source: Source, preprocess: Preprocess, skipped: dict[str, str]) -> Pi
         return None
 
 
-def _first_two(
-    sources: Sequence[Source], preprocess: Preprocess, skipped: dict[str, str]
-) -> tuple[Picture, Picture | None]:
-    """Those that can be read; files that were named are all looked at, so that a mistake shows at once."""
-    found: list[Picture] = []
+def _first_pictures(sources: Sequence[Source], preprocess: Preprocess, skipped: dict[str, str]) -> dict[str, Picture]:
+    """The first two that can be read; of files that were named all, so that a mistake shows at once."""
+    found: dict[str, Picture] = {}
     for source in sources:
         if len(found) < 2 or not source.in_folder:
             picture = _read(source, preprocess, skipped)
-            found += [picture] if picture is not None and len(found) < 2 else []
+            found |= {source.name: picture} if picture is not None else {}
     if not found:
         shown, reason = next(iter(skipped.items()))
         raise PgigError(f"none of the {len(sources)} images could be read; {shown}: {reason}")
-    return found[0], found[1] if len(found) > 1 else None
+    return found
 
 
 def _batch_size(text: str | None) -> Any:
@@ -195,11 +194,11 @@ def _batch_size(text: str | None) -> Any:
     return int(text)
 
 
-def _pool(sources: Sequence[Source], preprocess: Preprocess) -> dict[str, Tensor]:
+def _pool(sources: Sequence[Source], preprocess: Preprocess, known: Mapping[str, Picture]) -> dict[str, Tensor]:
     """The pictures that expected gradients draw their references from: of many, the first."""
     found: dict[str, Tensor] = {}
     for source in sources:
-        picture = _read(source, preprocess, {})
+        picture = known.get(source.name) or _read(source, preprocess, {})
         if picture is not None:
             found[picture.name] = picture.x
         if len(found) > POOL:

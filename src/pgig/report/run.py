@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pgig.curves import aopc, auc, score_at
 from pgig.errors import PgigError
 from pgig.runs.config import read_config
-from pgig.runs.parts import number_of, read_run
+from pgig.runs.parts import note_unsealed, number_of, read_run
 from pgig.statistics import Comparison, Interval, comparisons, corrected, intervals
 
 POINTS = 10, 30, 100  # patches after which the score is reported
@@ -34,7 +34,7 @@ class Run:
         if not (folder / "config.toml").is_file():
             raise PgigError(f"{folder} is not a run: it has no config.toml")
         config = read_config(folder / "config.toml")
-        parts = read_run(folder)
+        parts = list(read_run(folder))
         rows = [row for part in parts for row in part.rows]
         if not rows:
             raise PgigError(f"{folder} has no curves: it has not finished a part, or none of its images could be read")
@@ -47,6 +47,7 @@ class Run:
         seconds = {m: float(numpy.mean([r["seconds"] for r in found.values()])) for m, found in by_method.items()}
         skipped = {image: reason for part in parts for image, reason in part.skipped.items()}
         unsealed = sum(not part.is_sealed for part in parts)
+        note_unsealed(folder, unsealed, len(parts))
         return Run(folder.resolve().name, folder, config, images, curves, seconds, skipped, unsealed)
 
     @property

@@ -18,14 +18,14 @@ def write_csv(path: Path, head: Sequence[str], rows: Iterable[Sequence[object]])
 def _cell(value: Any) -> Any:
     """Numbers as Python writes them: every digit that counts. Text that a spreadsheet would run is quoted."""
     if isinstance(value, str):
-        return f"'{value}" if value.startswith(_FORMULA) and not _is_number(value) else value
+        return f"'{value}" if value.startswith(_FORMULA) and not is_number(value) else value
     return repr(float(value)) if hasattr(value, "dtype") and hasattr(value, "item") else value
 
 
 _FORMULA = "=", "+", "-", "@", "\t", "\r"
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
     try:
         float(text)
     except ValueError:

@@ -101,7 +101,8 @@ def run_degradation(prepared: Prepared, say: Callable[[Standing], object]) -> St
     """Do what is not done yet. The result does not depend on workers, batch size or interruption (to rounding)."""
     job = prepared.job
     standing = Standing(len(job.names))
-    finished = [part for part in parts_of(job.names) if part.number not in {todo.number for todo in prepared.todo}]
+    todo = {part.number for part in prepared.todo}
+    finished = [part for part in parts_of(job.names) if part.number not in todo]
     folder = ImageFolder.open(job.images)
     for part, found in zip(finished, read_finished(job.out, finished), strict=True):
         standing.add(found.rows)

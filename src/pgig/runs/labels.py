@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pgig.errors import PgigError
 from pgig.files import read_text
+from pgig.report.tables import is_number
 
 
 def read_labels(path: Path | None, names: Sequence[str]) -> dict[str, int]:
@@ -21,7 +22,7 @@ def read_labels(path: Path | None, names: Sequence[str]) -> dict[str, int]:
         text = read_text(path).removeprefix("\ufeff")  # spreadsheets begin their files with a mark
         rows = [row for row in csv.reader(StringIO(text, newline="")) if row]
         by_name: dict[str, int] = {}
-        for row in rows[0 if rows and _is_number(rows[0][1]) else 1 :]:
+        for row in rows[0 if rows and is_number(rows[0][1]) else 1 :]:
             name, label = row[0].strip(), int(row[1])
             if by_name.setdefault(name, label) != label:
                 raise ValueError(f"{name} has the labels {by_name[name]} and {label}")
@@ -29,14 +30,6 @@ def read_labels(path: Path | None, names: Sequence[str]) -> dict[str, int]:
         raise PgigError(f"cannot read labels from {path}: expected lines of file,class_index ({error})") from error
     # the whole path counts more than the bare name
     return {name: by_name[key] for name in names for key in (name.rpartition("/")[2], name) if key in by_name}
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def class_folders(names: Sequence[str]) -> list[str]:

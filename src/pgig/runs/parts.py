@@ -3,7 +3,7 @@
 import json
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -113,33 +113,35 @@ def write_sums(folder: Path, part: Part, finished: Finished, configuration: str)
     _write(folder / "attributions" / part.name, _SUMS, part, finished, configuration)
 
 
-def read_run(folder: Path, note: bool = True) -> list[Finished]:
-    """All finished parts of a run, in the order of the image list; with a note where they are of earlier versions."""
+def read_run(folder: Path) -> Iterator[Finished]:
+    """The finished parts of a run, one after another, in the order of the image list."""
     paths = sorted((folder / "parts").glob("part-*.parquet"))
-    if not paths:
-        return []
-    expected = Expected.of(folder)
-    found = [_read(path, _CURVES, _number(path), expected) for path in paths]
-    if note:
-        _note_unsealed(folder, found)
-    return found
+    expected = Expected.of(folder) if paths else None
+    for path in paths:
+        assert expected is not None
+        yield _read(path, _CURVES, _number(path), expected)
 
 
 def read_curves(folder: Path) -> list[dict[str, Any]]:
-    """All rows of a run's finished parts."""
-    return [row for finished in read_run(folder) for row in finished.rows]
+    """All rows of a run's finished parts, with a note where they are of earlier versions."""
+    parts = list(read_run(folder))
+    note_unsealed(folder, sum(not part.is_sealed for part in parts), len(parts))
+    return [row for finished in parts for row in finished.rows]
 
 
-def read_finished(folder: Path, parts: Iterable[Part]) -> list[Finished]:
-    """The parts of a run that goes on, each of its own images, and none beside them."""
-    parts, expected = list(parts), Expected.of(folder)
+def read_finished(folder: Path, parts: Sequence[Part]) -> Iterator[Finished]:
+    """The parts of a run that goes on, one after another, each of its own images, and none beside them."""
+    expected = Expected.of(folder)
     known = {part.name for part in parts}
     for path in sorted((folder / "parts").glob("part-*.parquet")):
         if path.name not in known:
             _check_number(path, _number(path), expected)
-    found = [_read_own(folder / "parts" / part.name, _CURVES, part, expected) for part in parts]
-    _note_unsealed(folder, found)
-    return found
+    unsealed = 0
+    for part in parts:
+        finished = _read_own(folder / "parts" / part.name, _CURVES, part, expected)
+        unsealed += not finished.is_sealed
+        yield finished
+    note_unsealed(folder, unsealed, len(parts))
 
 
 def check_sums(folder: Path, part: Part) -> None:
@@ -153,7 +155,7 @@ def read_sums(folder: Path, part: Part) -> Finished:
     """Patch sums by image and method."""
     check_sums(folder, part)
     finished = _read_own(folder / "attributions" / part.name, _SUMS, part, Expected.of(folder))
-    _note_unsealed(folder, [finished])
+    note_unsealed(folder, not finished.is_sealed, 1)
     return finished
 
 
@@ -166,7 +168,7 @@ def is_finished(folder: Path, part: Part, with_sums: bool = False) -> bool:
 
 def write_skipped(folder: Path) -> dict[str, str]:
     """skipped.csv, from what the parts say."""
-    found = {image: reason for finished in read_run(folder, note=False) for image, reason in finished.skipped.items()}
+    found = {image: reason for finished in read_run(folder) for image, reason in finished.skipped.items()}
     write_csv(folder / "skipped.csv", ["image", "reason"], found.items())
     return found
 
@@ -266,10 +268,10 @@ def _number(path: Path) -> int:
     return int(digits)
 
 
-def _note_unsealed(folder: Path, found: Sequence[Finished]) -> None:
-    if unsealed := sum(not finished.is_sealed for finished in found):
+def note_unsealed(folder: Path, unsealed: int, count: int) -> None:
+    if unsealed:
         warnings.warn(
-            f"{unsealed} of {len(found)} parts in {folder} are of an earlier version: whether they changed since, and "
+            f"{unsealed:d} of {count} parts in {folder} are of an earlier version: whether they changed since, and "
             "with which configuration they were made, cannot be told",
             PgigWarning,
             stacklevel=3,
