@@ -11,7 +11,7 @@ from measuring import machine, ratio, take_turns, write
 from torch import Tensor, nn
 
 import pgig
-from pgig.vision.vgg import vgg
+from pgig.vision.architectures.vgg import vgg
 
 STEPS, TARGET = 25, 3
 FUSED = [

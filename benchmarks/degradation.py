@@ -17,8 +17,8 @@ from torch import Tensor, nn
 
 from pgig.degradation import DenseEvaluator, PatchGrid, scored_by
 from pgig.degradation.dense import score_of
+from pgig.explainers.occlusion import Occlusion
 from pgig.incremental import IncrementalEvaluator, plan_of
-from pgig.occlusions import Occlusion
 from pgig.vision.models import MODELS
 
 WANTED = {"vgg16": ">= 8", "squeezenet1_0": ">= 4", "resnet50": ">= 2"}

@@ -12,8 +12,8 @@ import torch.nn.functional as F
 from measuring import machine, ratio, take_turns, write
 from torch import Tensor, nn
 
-from pgig.estimation import Estimator
-from pgig.vision.vgg import VGG, vgg
+from pgig.patterns.estimation import Estimator
+from pgig.vision.architectures.vgg import VGG, vgg
 
 
 def forward(model: VGG, x: Tensor) -> None:

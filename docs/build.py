@@ -6,8 +6,8 @@ from pathlib import Path
 
 from torch import Tensor
 
-from pgig.explainers import OTHERS
-from pgig.methods import METHODS, PAPER_METHODS
+from pgig.explainers.registry import OTHERS
+from pgig.methods.table import METHODS, PAPER_METHODS
 from pgig.report.stress import stress_figure
 from pgig.report.truth import truth_sheet
 from pgig.synthetic import stress_test, truth_test

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pgig
-from pgig.figures import show
+from pgig.drawing.figures import show
 from pgig.vision import Preprocess, load_model
 
 METHODS = ["integrated_gradients", "pattern_attribution", "pgig"]

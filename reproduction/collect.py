@@ -7,12 +7,12 @@ from shutil import copyfile
 from plan import ALL_METHODS, CENTRED, DIGITS, PHOTOGRAPH_FILLS, RELEASED
 from signs import sign_rows
 
-from pgig.curves import auc
 from pgig.errors import PgigError
+from pgig.records.tables import write_csv
 from pgig.report.curves import curves_figure
 from pgig.report.page import write_figure
 from pgig.report.run import Run
-from pgig.report.tables import write_csv
+from pgig.statistics import auc
 
 HEAD = ["image", "protocol", "method", "AUC"]
 Rows = Iterator[list[object]]

@@ -8,11 +8,11 @@ import torch
 from plan import ABLATIONS, CENTRED, DIGITS, FILLS, REGIMES, RELEASED
 from torch import Tensor, nn
 
-from pgig.curves import auc
 from pgig.degradation import DenseEvaluator, Protocol, degrade, scored_by
-from pgig.methods import PAPER_METHODS
-from pgig.patterns import Patterns
-from pgig.report.tables import write_csv
+from pgig.methods.table import PAPER_METHODS
+from pgig.patterns.patterns import Patterns
+from pgig.records.tables import write_csv
+from pgig.statistics import auc
 from pgig.synthetic import TruthTest, embedded, embedded_patterns, truth_test
 from pgig.synthetic.images import SETTINGS
 from pgig.synthetic.metrics import COLUMNS

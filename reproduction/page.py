@@ -23,9 +23,9 @@ from tables import (
     stress_table,
 )
 
-from pgig.methods import PAPER_METHODS
+from pgig.methods.table import PAPER_METHODS
+from pgig.records.tables import write_csv
 from pgig.report.page import write_figure
-from pgig.report.tables import write_csv
 from pgig.synthetic import stress_test
 
 HERE = Path(__file__).parent

@@ -11,7 +11,7 @@ from embedded import NETWORKS
 from embedded import PROTOCOLS as EMBEDDED_PROTOCOLS
 from plan import ABLATIONS, CENTRED
 
-from pgig.methods import PAPER_METHODS
+from pgig.methods.table import PAPER_METHODS
 from pgig.statistics import RESAMPLES, Interval
 from pgig.synthetic.images import SETTINGS
 from pgig.synthetic.metrics import COLUMNS

@@ -9,9 +9,9 @@ from plan import DIGITS
 from torch import Tensor
 
 from pgig.degradation import Protocol
-from pgig.runs.parts import parts_of, read_sums
-from pgig.similarity import spearman
-from pgig.vision.folders import ImageFolder
+from pgig.randomization.similarity import spearman
+from pgig.records.parts import parts_of, read_sums
+from pgig.vision.image_folder import ImageFolder
 from pgig.vision.preprocess import Preprocess
 
 WITH, WITHOUT = "pgig", "integrated_pattern_attribution"

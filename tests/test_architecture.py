@@ -50,8 +50,14 @@ def test_imports_follow_the_design(source):
     if not inside.startswith(("pgig/cli/", "pgig/report/", "pgig/demo", "pgig/runs/")):
         assert not any(name.startswith("pgig.report") for name in imports(SOURCES[source]))
     forbidden = {
-        "pgig/degradation/": ("pgig.methods", "pgig.incremental", "pgig.attribution"),
-        "pgig/incremental/": ("pgig.methods", "pgig.attribution", "pgig.engine", "pgig.runs", "pgig.patterns"),
+        "pgig/degradation/": ("pgig.methods.table", "pgig.incremental", "pgig.explaining.attribute"),
+        "pgig/incremental/": (
+            "pgig.methods.table",
+            "pgig.explaining.attribute",
+            "pgig.attribution.engine",
+            "pgig.runs",
+            "pgig.patterns.patterns",
+        ),
     }
     for place, names in forbidden.items():
         if inside.startswith(place):

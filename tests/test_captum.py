@@ -8,8 +8,8 @@ from torch import nn
 
 import pgig
 import pgig.captum as ours
-from pgig.points import Ball, Example
-from pgig.randomness import draws
+from pgig.draws import draws
+from pgig.methods.points import Ball, Example
 
 TIGHT = {"rtol": 0, "atol": 1e-10}
 pytestmark = pytest.mark.filterwarnings("ignore:.*:UserWarning")  # Captum says that it sets requires_grad and hooks

@@ -69,7 +69,7 @@ def test_the_page_says_what_the_tables_say():
     from results import networks
     from tables import between_table, protocols_table
 
-    from pgig.methods import PAPER_METHODS
+    from pgig.methods.table import PAPER_METHODS
 
     page = (ROOT / "docs" / "reproduction.md").read_text()
     assert "<<" not in page

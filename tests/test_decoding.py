@@ -13,7 +13,7 @@ from PIL import Image, ImageOps
 
 from pgig.errors import PgigError
 from pgig.vision import Preprocess, decoding, folders
-from pgig.vision.folders import ImageFolder
+from pgig.vision.image_folder import ImageFolder
 
 PIXELS = numpy.random.default_rng(0).integers(0, 255, (24, 32, 3), numpy.uint8)
 
@@ -188,7 +188,7 @@ def test_a_huge_sparse_file_is_one_line(tmp_path):
     for name in ("x.png", "x.safetensors", "x.pth", "x.npz", "x.toml", "x.tar"):
         with (tmp_path / name).open("wb") as file:
             file.truncate(40 * 2**30)
-    from pgig.runs.config import read_toml
+    from pgig.records.config import read_toml
     from pgig.vision.weights import read_weights
 
     with pytest.raises(PgigError, match=r"a file of 40\.0 GB"):

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from torch import Tensor, nn
 
 import pgig
-from pgig.curves import aopc, auc, score_at
 from pgig.degradation import DenseEvaluator, PatchGrid, Protocol, degrade, ranking, scored_by
 from pgig.degradation.fills import find_fill
 from pgig.degradation.imputation import NOISE, imputed
+from pgig.statistics import aopc, auc, score_at
 
 
 def linear_model(size: int = 12, classes: int = 3) -> nn.Module:

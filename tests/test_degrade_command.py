@@ -17,10 +17,10 @@ from PIL import Image
 from test_cli import FACTORY, run
 
 from pgig.errors import PgigError
+from pgig.records.parts import PART, parts_of, read_curves
 from pgig.report.run import Run
 from pgig.runs.labels import read_labels
-from pgig.runs.parts import PART, parts_of, read_curves
-from pgig.vision.folders import ImageFolder
+from pgig.vision.image_folder import ImageFolder
 
 BASE = ("--model", "net:make", "--size", "32", "--resize", "32", "--patch", "8", "--steps", "6")
 OWN = "\ndef mine(model, inputs, targets):\n    return inputs * 0 + 1\n"

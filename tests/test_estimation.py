@@ -15,10 +15,10 @@ from test_geometry import convolutions
 from torch import Tensor, nn
 
 import pgig
-from pgig.estimation import Estimator
-from pgig.forms import Form
+from pgig.network.trace import trace
+from pgig.network.unit_layout import Form
+from pgig.patterns.estimation import Estimator
 from pgig.synthetic.stress import stress_data, stress_model
-from pgig.tracing import trace
 
 EXACT = {"rtol": 1e-9, "atol": 1e-10}
 MANY_UNHEALTHY = pytest.mark.filterwarnings("ignore:.*unreliable:pgig.PgigWarning")

@@ -12,8 +12,8 @@ import pytest
 from pgig.cli.terminal import visible
 from pgig.errors import PgigError
 from pgig.files import read_text, sweep, written
+from pgig.records.tables import write_csv
 from pgig.report.page import _plain
-from pgig.report.tables import write_csv
 from pgig.sealing import BLANK, is_sealed, seal
 
 

@@ -4,7 +4,7 @@ import torch
 from matplotlib.figure import Figure
 
 import pgig
-from pgig.heatmaps import PERCENTILE
+from pgig.drawing.heatmaps import PERCENTILE
 
 
 def test_red_is_positive_blue_negative_white_zero():

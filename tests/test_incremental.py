@@ -12,8 +12,8 @@ from pgig.degradation import DenseEvaluator, PatchGrid, scored_by
 from pgig.degradation.dense import score_of
 from pgig.incremental import IncrementalEvaluator, TracingError, plan_of
 from pgig.incremental.covering import covered_outputs
-from pgig.incremental.operations import Windows
 from pgig.incremental.reach import Ranges, Stencil
+from pgig.incremental.windows import Windows
 from pgig.vision.models import MODELS
 
 CHANNELS = 4
@@ -254,7 +254,7 @@ def test_named_networks(name):
 
 def test_a_hundred_steps_on_photographs_do_not_drift(shared):
     from pgig.vision import Preprocess
-    from pgig.vision.folders import ImageFolder
+    from pgig.vision.image_folder import ImageFolder
     from pgig.vision.models import load_model
 
     model = load_model("squeezenet1_0", str(shared / "models" / "squeezenet1_0_imagenet.safetensors"))

@@ -297,8 +297,8 @@ def test_targets_of_every_form():
 
 
 def test_a_users_own_method_is_one_line():
-    from pgig.points import Line
-    from pgig.rules import guided
+    from pgig.methods.points import Line
+    from pgig.methods.rules import guided
 
     model, x = network("chain"), images()
     own = pgig.Method(Line(10), guided, multiply_by_input=True)

@@ -11,7 +11,7 @@ from networks import images, network
 from PIL import Image
 
 import pgig
-from pgig import chunks
+from pgig.attribution import chunks
 
 PEAK = """
 import torch, pgig

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 import pgig
 from pgig.errors import PgigError
-from pgig.explainers import explainers
-from pgig.occlusions import Occlusion
+from pgig.explainers.occlusion import Occlusion
+from pgig.explainers.registry import explainers
 
 
 def images(n: int = 2, size: int = 20) -> Tensor:
@@ -70,7 +70,7 @@ def test_weights_that_change_are_noticed(model):
 
 
 def test_plans_go_with_their_models():
-    from pgig import occlusions
+    from pgig.explainers import occlusion as occlusions
 
     made = nn.Sequential(nn.Conv2d(3, 4, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten()).double().eval()
     pgig.occlusion(made, images(1), torch.tensor([0]), window=5, stride=5)

@@ -16,7 +16,7 @@ from test_cli import FACTORY, run
 
 import pgig
 from pgig.vision import MODELS, Preprocess
-from pgig.vision.folders import ImageFolder
+from pgig.vision.image_folder import ImageFolder
 from pgig.vision.published import _LAYERS, PUBLISHED_PREPROCESS, read_published_patterns
 
 SMALL = ("--model", "net:make", "--size", "32", "--resize", "32")
@@ -113,8 +113,8 @@ def test_moments_can_be_kept_and_resumed(folder):
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_what_is_interrupted_and_resumed_equals_what_is_not(folder, how):
     (folder / "slow.py").write_text(
-        FACTORY + "\nimport time, pgig.vision.estimate\npgig.vision.estimate.CHECKPOINT_SECONDS = 0\n"
-        "pgig.vision.estimate.SETTLED = 4\n"
+        FACTORY + "\nimport time, pgig.runs.patterns\npgig.runs.patterns.CHECKPOINT_SECONDS = 0\n"
+        "pgig.runs.patterns.SETTLED = 4\n"
         "class Slow(nn.Module):\n"
         "    def __init__(self):\n        super().__init__()\n        self.net = make()\n"
         "    def forward(self, x):\n        time.sleep(0.5)\n        return self.net(x)\n"

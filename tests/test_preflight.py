@@ -7,7 +7,7 @@ from test_models_zoo import ZOO, made
 from torch import nn
 
 import pgig
-from pgig.geometry import Convolution
+from pgig.network.geometry import Convolution
 from pgig.vision import load_model
 from pgig.vision.preprocess import example
 
@@ -72,7 +72,7 @@ def test_whole_numbers_are_remarked_on():
 
 @pytest.mark.parametrize("broken", ["gradient", "forward"])
 def test_the_self_test_can_fail(broken, monkeypatch):
-    from pgig.operations import LayerFunction
+    from pgig.network.functions import LayerFunction
 
     if broken == "gradient":
         right = Convolution.input_gradient

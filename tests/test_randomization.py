@@ -10,10 +10,10 @@ from test_cli import FACTORY, run
 from torch import nn
 
 from pgig.errors import PgigError
-from pgig.estimation import estimate_patterns
-from pgig.explainers import explainers
-from pgig.randomization import Asked, Stage, compare_randomised, layers_from_the_top, randomised, stages_of
-from pgig.similarity import spearman, ssim
+from pgig.explainers.registry import explainers
+from pgig.patterns.estimation import estimate_patterns
+from pgig.randomization.comparison import Asked, Stage, compare_randomised, layers_from_the_top, randomised, stages_of
+from pgig.randomization.similarity import spearman, ssim
 
 
 def test_rank_correlation():

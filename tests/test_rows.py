@@ -7,7 +7,7 @@ from networks import Centring, images, network, patterns_of_ones, random_pattern
 from torch import nn
 
 import pgig
-from pgig.company import _SOUND
+from pgig.subject.rows import _SOUND
 
 NET, X = network("chain"), images(4)
 EXACT = {"rtol": 0, "atol": 1e-12}

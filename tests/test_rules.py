@@ -9,9 +9,9 @@ from torch.nn.utils import parametrizations, parametrize
 from torch.utils.checkpoint import checkpoint
 
 import pgig
-from pgig import rules
-from pgig.layers import Layers
-from pgig.mode import RuleMode
+from pgig.methods import rules
+from pgig.network.interception import RuleMode
+from pgig.network.layers import Layers
 
 EXACT = {"rtol": 0, "atol": 1e-12}
 METHOD_OF = {"guided": "guided_backprop", "pattern": "pattern_attribution", "patternnet": "patternnet"}

@@ -17,9 +17,9 @@ from test_cli import FACTORY, run
 
 import pgig
 from pgig.errors import PgigError
+from pgig.records.parts import read_curves
 from pgig.report.run import Run
 from pgig.runs.ownership import owned
-from pgig.runs.parts import read_curves
 
 BASE = ("degrade", "--model", "net:make", "--size", "32", "--resize", "32", "--patch", "8", "--steps", "4")
 CALL = (*BASE, "--images", "photos", "--methods", "gradient,random", "--out", "run")

@@ -6,8 +6,8 @@ from networks import images, network, random_patterns
 
 from pgig import METHODS, attribute
 from pgig.errors import PgigError
-from pgig.explainers import explain_all, explainers, needs_patterns
-from pgig.variants import find_variant
+from pgig.explainers.registry import explain_all, explainers, needs_patterns
+from pgig.explainers.variants import find_variant
 
 
 def test_names_stand_for_options():

@@ -4,18 +4,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pgig.attribution import attribute, attribute_all
+    from pgig.attribution.completeness import completeness
+    from pgig.drawing.figures import show
+    from pgig.drawing.heatmaps import heatmap
     from pgig.errors import PgigError, PgigWarning
-    from pgig.estimation import estimate_moments, estimate_patterns
-    from pgig.figures import show
-    from pgig.heatmaps import heatmap
-    from pgig.methods import METHODS, Method
-    from pgig.moments import Moments
-    from pgig.occlusions import occlusion
-    from pgig.patterns import Patterns
-    from pgig.preflight import check
-    from pgig.quality import signal_quality
-    from pgig.residual import completeness
+    from pgig.explainers.occlusion import occlusion
+    from pgig.explaining.attribute import attribute, attribute_all
+    from pgig.explaining.check import check
+    from pgig.methods.table import METHODS, Method
+    from pgig.patterns.estimation import estimate_moments, estimate_patterns
+    from pgig.patterns.moments import Moments
+    from pgig.patterns.patterns import Patterns
+    from pgig.patterns.quality import signal_quality
 
 __version__ = "0.1.0"
 
@@ -40,22 +40,22 @@ __all__ = [
 
 # Loaded at first use (PEP 562), so that `import pgig` is quick and its parts load without each other's dependencies.
 _HOMES = {
-    "METHODS": "methods",
-    "Method": "methods",
-    "Moments": "moments",
-    "Patterns": "patterns",
+    "METHODS": "methods.table",
+    "Method": "methods.table",
+    "Moments": "patterns.moments",
+    "Patterns": "patterns.patterns",
     "PgigError": "errors",
     "PgigWarning": "errors",
-    "attribute": "attribution",
-    "attribute_all": "attribution",
-    "check": "preflight",
-    "completeness": "residual",
-    "estimate_moments": "estimation",
-    "estimate_patterns": "estimation",
-    "heatmap": "heatmaps",
-    "occlusion": "occlusions",
-    "show": "figures",
-    "signal_quality": "quality",
+    "attribute": "explaining.attribute",
+    "attribute_all": "explaining.attribute",
+    "check": "explaining.check",
+    "completeness": "attribution.completeness",
+    "estimate_moments": "patterns.estimation",
+    "estimate_patterns": "patterns.estimation",
+    "heatmap": "drawing.heatmaps",
+    "occlusion": "explainers.occlusion",
+    "show": "drawing.figures",
+    "signal_quality": "patterns.quality",
 }
 _SUBMODULES = {"captum", "degradation", "incremental", "quantus", "report", "synthetic", "vision"}
 

@@ -9,10 +9,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from pgig.attribution import attribute_all
 from pgig.errors import PgigError
-from pgig.explainers import explain_all, explainers, needs_patterns
-from pgig.patterns import Patterns, model_digest
+from pgig.explainers.registry import explain_all, explainers, needs_patterns
+from pgig.explaining.attribute import attribute_all
+from pgig.patterns.patterns import Patterns, model_digest
 
 # patterns of a model, or how to get them for one that was not met before
 Source = Patterns | Mapping[str, Tensor] | Callable[[nn.Module], Patterns]

@@ -1,4 +1,4 @@
-"""Means with bootstrap intervals, and paired comparisons."""
+"""What curves of scores say in one number, means with bootstrap intervals, and paired comparisons."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -12,6 +12,22 @@ from pgig.errors import PgigError
 
 RESAMPLES = 5000
 LEVEL = 0.95
+
+
+def auc(curves: Any) -> NDArray[numpy.float64]:  # [..., L + 1] -> [...]
+    """The area under the curve: the mean of f_0 .. f_L. Lower is better where the most important goes first."""
+    return numpy.asarray(numpy.asarray(curves, dtype=numpy.float64).mean(-1))
+
+
+def aopc(curves: Any) -> NDArray[numpy.float64]:  # [..., L + 1] -> [...]
+    """The area over the curve: the mean of f_0 - f_k. Higher is better."""
+    array = numpy.asarray(curves, dtype=numpy.float64)
+    return numpy.asarray((array[..., :1] - array).mean(-1))
+
+
+def score_at(curves: Any, step: int) -> NDArray[numpy.float64]:  # [..., L + 1] -> [...]
+    """The score after `step` patches."""
+    return numpy.asarray(numpy.asarray(curves, dtype=numpy.float64)[..., step])
 
 
 @dataclass(frozen=True)

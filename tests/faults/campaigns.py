@@ -26,11 +26,11 @@ from safetensors.torch import save_file
 from torch import nn
 
 import pgig
-from pgig.runs.config import read_toml
+from pgig.records.config import read_toml
+from pgig.records.parts import parts_of, read_run, read_sums
 from pgig.runs.labels import read_labels
-from pgig.runs.parts import parts_of, read_run, read_sums
 from pgig.vision import Preprocess
-from pgig.vision.folders import ImageFolder
+from pgig.vision.image_folder import ImageFolder
 from pgig.vision.published import read_published_weights
 from pgig.vision.weights import load_weights, read_weights
 
@@ -41,9 +41,9 @@ NET = """
 import time
 import torch
 from torch import nn
-import pgig.vision.estimate
+import pgig.runs.patterns
 
-pgig.vision.estimate.CHECKPOINT_SECONDS, pgig.vision.estimate.SETTLED = 0, 8
+pgig.runs.patterns.CHECKPOINT_SECONDS, pgig.runs.patterns.SETTLED = 0, 8
 
 class Slow(nn.Sequential):
     def forward(self, x):

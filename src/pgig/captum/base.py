@@ -6,11 +6,11 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from pgig.attribution import attribute
-from pgig.inputs import Baseline, Tensors
-from pgig.methods import METHODS
-from pgig.residual import completeness
-from pgig.scores import Score, Target
+from pgig.attribution.completeness import completeness
+from pgig.explaining.attribute import attribute
+from pgig.methods.table import METHODS
+from pgig.subject.inputs import Baseline, Tensors
+from pgig.subject.scores import Score, Target
 
 Forward = Callable[..., Any]
 

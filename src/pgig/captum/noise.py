@@ -8,9 +8,9 @@ from torch import Tensor
 
 from pgig.captum.base import Attribution, Forward
 from pgig.errors import PgigError
-from pgig.inputs import Tensors
-from pgig.scores import Target
-from pgig.summaries import State, mean, mean_of_squares, variance
+from pgig.methods.summaries import State, mean, mean_of_squares, variance
+from pgig.subject.inputs import Tensors
+from pgig.subject.scores import Target
 
 _SUMMARIES = {"smoothgrad": mean, "smoothgrad_sq": mean_of_squares, "vargrad": variance}
 

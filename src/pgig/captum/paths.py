@@ -7,9 +7,9 @@ from torch import Tensor
 
 from pgig.captum.base import Attribution, Forward, WithPatterns
 from pgig.errors import PgigError
-from pgig.inputs import Baseline, Tensors
-from pgig.quadrature import Quadrature
-from pgig.scores import Target
+from pgig.methods.quadrature import Quadrature
+from pgig.subject.inputs import Baseline, Tensors
+from pgig.subject.scores import Target
 
 _QUADRATURES: dict[str, Quadrature] = {
     "gausslegendre": "gauss-legendre",

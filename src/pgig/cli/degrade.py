@@ -13,15 +13,15 @@ from pgig.degradation import Protocol
 from pgig.degradation.protocol import Departure, Order
 from pgig.errors import PgigError
 from pgig.files import check_target
-from pgig.methods import PAPER_METHODS
-from pgig.runs.config import read_toml
+from pgig.methods.table import PAPER_METHODS
+from pgig.records.config import read_toml
 from pgig.runs.degrade import prepare, run_degradation
 from pgig.runs.job import Job, grid_of
 from pgig.runs.labels import read_labels
 from pgig.runs.memory import needed_memory
 from pgig.runs.ownership import owned
 from pgig.vision.decoding import MAX_PIXELS
-from pgig.vision.folders import ImageFolder
+from pgig.vision.image_folder import ImageFolder
 
 
 def _from_file(context: typer.Context, path: Path | None) -> Path | None:

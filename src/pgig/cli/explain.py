@@ -24,13 +24,11 @@ from pgig.cli.options import (
 )
 from pgig.cli.terminal import console, errors, progress_of, visible
 from pgig.errors import PgigError
-from pgig.explainers import OTHERS, explainers, needs_references
-from pgig.methods import METHODS, PAPER_METHODS, Method
-from pgig.occlusions import Occlusion
-from pgig.patterns import Patterns
-from pgig.vision import Preprocess, load_model
-from pgig.vision.decoding import MAX_PIXELS
-from pgig.vision.explain import (
+from pgig.explainers.occlusion import Occlusion
+from pgig.explainers.registry import OTHERS, explainers, needs_references
+from pgig.methods.table import METHODS, PAPER_METHODS, Method
+from pgig.patterns.patterns import Patterns
+from pgig.runs.explain import (
     Picture,
     Source,
     chosen_methods,
@@ -41,7 +39,9 @@ from pgig.vision.explain import (
     read_classes,
     read_references,
 )
-from pgig.vision.folders import DAMAGED
+from pgig.vision import Preprocess, load_model
+from pgig.vision.decoding import MAX_PIXELS
+from pgig.vision.image_folder import DAMAGED
 
 POOL = 64  # pictures that expected gradients draw from, at most
 

@@ -7,7 +7,7 @@ import torch
 import typer
 
 from pgig.errors import PgigError
-from pgig.patterns import Patterns
+from pgig.patterns.patterns import Patterns
 from pgig.vision import MODELS, Preprocess
 from pgig.vision.decoding import MAX_PIXELS
 from pgig.vision.published import PUBLISHED_PREPROCESS

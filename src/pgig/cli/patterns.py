@@ -23,14 +23,14 @@ from pgig.cli.options import (
 from pgig.cli.terminal import console, progress_of, stoppable, visible
 from pgig.degradation import Protocol
 from pgig.errors import PgigError
+from pgig.explaining.check import check as preflight
 from pgig.files import check_target
-from pgig.preflight import check as preflight
-from pgig.quality import signal_quality
+from pgig.patterns.quality import signal_quality
 from pgig.runs.evaluators import Wish, choose
+from pgig.runs.patterns import estimate_from_folder
 from pgig.vision import load_model
 from pgig.vision.decoding import MAX_PIXELS
-from pgig.vision.estimate import estimate_from_folder
-from pgig.vision.folders import ImageFolder
+from pgig.vision.image_folder import ImageFolder
 from pgig.vision.models import check_image, classes_of
 from pgig.vision.preprocess import example as torch_example
 from pgig.vision.published import read_published_patterns

@@ -10,12 +10,12 @@ from pgig.cli.options import Channels, MaxPixels, Mean, Model, Resize, Size, Std
 from pgig.cli.terminal import console, errors, goes_on, progress_of
 from pgig.errors import PgigError
 from pgig.files import check_target
-from pgig.patterns import Patterns
+from pgig.patterns.patterns import Patterns
 from pgig.runs.ownership import owned
 from pgig.runs.randomize import Randomization, run_randomization
 from pgig.vision import load_model
 from pgig.vision.decoding import MAX_PIXELS
-from pgig.vision.folders import ImageFolder
+from pgig.vision.image_folder import ImageFolder
 
 
 @app.command()

@@ -12,7 +12,7 @@ from pgig.cli.app import app
 from pgig.cli.options import Threads
 from pgig.cli.terminal import console, errors, progress_of, shortened
 from pgig.errors import PgigError
-from pgig.explainers import explainers, needs_patterns
+from pgig.explainers.registry import explainers, needs_patterns
 from pgig.files import check_target
 from pgig.synthetic import TruthTest, embedded, embedded_patterns, stress_test, truth_test
 from pgig.synthetic.images import CLASSES, SETTINGS, pixels
@@ -143,7 +143,7 @@ def demo(
 
     Example: `pgig demo --out demo`
     """
-    from pgig.demo import run_demo
+    from pgig.runs.demo import run_demo
 
     found = run_demo(out, _announced, model=_variant(model), images=images)
     console.print(f"the page is {found.page.resolve()}: open it in a browser", highlight=False, soft_wrap=True)

@@ -10,8 +10,8 @@ from torch import Tensor
 from pgig.degradation.dense import Evaluator
 from pgig.degradation.fills import PositiveChannels, find_fill
 from pgig.degradation.grid import PatchGrid
+from pgig.draws import draws
 from pgig.errors import PgigError
-from pgig.randomness import draws
 
 Order = Literal["descending", "ascending", "random"]
 # the paper's replacement; the released code's; and each half of its difference alone

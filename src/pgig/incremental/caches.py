@@ -6,8 +6,8 @@ import numpy
 import torch
 from torch import Tensor
 
-from pgig.incremental.operations import Pair, Windows
 from pgig.incremental.reach import Places
+from pgig.incremental.windows import Pair, Windows
 
 
 class Cache:

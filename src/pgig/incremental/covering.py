@@ -7,8 +7,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pgig.incremental.operations import Windows
 from pgig.incremental.plan import Boxes, Plan
+from pgig.incremental.windows import Windows
 
 
 @torch.inference_mode()

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from pgig.degradation.grid import PatchGrid
 from pgig.errors import PgigError
-from pgig.incremental.operations import Windows
 from pgig.incremental.plan import Boxes, Plan
+from pgig.incremental.windows import Windows
 
 _QUEUED = 128  # maps that wait until the rest of the model is computed for all
 _SMALL = 2**17  # bytes: larger maps do not wait

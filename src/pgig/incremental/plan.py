@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor, fx
 
 from pgig.incremental.caches import Cache, Scratch
-from pgig.incremental.operations import Convolution, Operation, Pair, Pointwise, Windows
 from pgig.incremental.reach import Places
+from pgig.incremental.windows import Convolution, Operation, Pair, Pointwise, Windows
 
 WHOLE = 0.8  # of a map: a window larger than this is made the whole map
 _WHOLE_AT_ONCE = 8  # rows whose layers are computed whole

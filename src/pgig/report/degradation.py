@@ -11,11 +11,11 @@ from matplotlib.figure import Figure
 
 from pgig.errors import PgigError
 from pgig.files import check_target
+from pgig.records.tables import write_csv
 from pgig.report.curves import curves_figure
 from pgig.report.page import write_figure, write_page
 from pgig.report.run import Run
 from pgig.report.side_by_side import areas_table, differences, panels, write_areas
-from pgig.report.tables import write_csv
 from pgig.report.truth import truth_sheet
 from pgig.statistics import Comparison, Interval
 

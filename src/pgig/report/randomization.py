@@ -10,9 +10,9 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from pgig.errors import PgigError
+from pgig.records.tables import write_csv
 from pgig.report.curves import looks
 from pgig.report.page import write_figure, write_page
-from pgig.report.tables import write_csv
 from pgig.statistics import Interval, intervals
 
 MEASURES = {"spearman": "rank correlation", "spearman_absolute": "rank correlation of magnitudes", "ssim": "SSIM"}

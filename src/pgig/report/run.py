@@ -9,11 +9,10 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
-from pgig.curves import aopc, auc, score_at
 from pgig.errors import PgigError
-from pgig.runs.config import read_config
-from pgig.runs.parts import note_unsealed, number_of, read_run
-from pgig.statistics import Comparison, Interval, comparisons, corrected, intervals
+from pgig.records.config import read_config
+from pgig.records.parts import note_unsealed, number_of, read_run
+from pgig.statistics import Comparison, Interval, aopc, auc, comparisons, corrected, intervals, score_at
 
 POINTS = 10, 30, 100  # patches after which the score is reported
 

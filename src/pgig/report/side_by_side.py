@@ -6,10 +6,10 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from pgig.records.tables import write_csv
 from pgig.report.curves import draw_curves, looks
 from pgig.report.names import short_name
 from pgig.report.run import Run
-from pgig.report.tables import write_csv
 from pgig.statistics import Interval
 
 _ACROSS = 3  # panels in a row

@@ -6,9 +6,9 @@ from typing import Any, Protocol
 
 import numpy
 
+from pgig.records.tables import write_csv
 from pgig.report.page import write_figure
 from pgig.report.stress import stress_figure
-from pgig.report.tables import write_csv
 from pgig.report.truth import truth_sheet
 from pgig.statistics import Comparison, Interval
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy
 from matplotlib.figure import Figure
 
-from pgig.heatmaps import as_pixels, heatmap
+from pgig.drawing.heatmaps import as_pixels, heatmap
 from pgig.report.names import short_name
 from pgig.statistics import Interval
 

@@ -17,15 +17,24 @@ import torch
 from torch import Tensor, nn
 
 from pgig import __version__
-from pgig.company import check_rows
-from pgig.curves import auc
 from pgig.degradation import PatchGrid
 from pgig.degradation.dense import check_score
 from pgig.errors import PgigError
-from pgig.explainers import explainers, needs_patterns
+from pgig.explainers.registry import explainers, needs_patterns
 from pgig.files import sweep
-from pgig.patterns import Patterns, model_digest
-from pgig.runs.config import Section, check_same, config_digest, read_config, write_config
+from pgig.patterns.patterns import Patterns, model_digest
+from pgig.records.config import Section, check_same, config_digest, read_config, write_config
+from pgig.records.parts import (
+    PART,
+    Finished,
+    Part,
+    check_sums,
+    is_finished,
+    parts_of,
+    read_finished,
+    read_sums,
+    write_skipped,
+)
 from pgig.runs.evaluators import Chosen, Wish, choose
 from pgig.runs.job import (
     Job,
@@ -39,18 +48,9 @@ from pgig.runs.job import (
     reference_pool,
 )
 from pgig.runs.labels import checked_labels
-from pgig.runs.parts import (
-    PART,
-    Finished,
-    Part,
-    check_sums,
-    is_finished,
-    parts_of,
-    read_finished,
-    read_sums,
-    write_skipped,
-)
-from pgig.vision.folders import DAMAGED, ImageFolder
+from pgig.statistics import auc
+from pgig.subject.rows import check_rows
+from pgig.vision.image_folder import DAMAGED, ImageFolder
 from pgig.vision.models import classes_of, load_model
 from pgig.vision.preprocess import example
 

@@ -10,11 +10,11 @@ from torch import Tensor, nn
 
 from pgig.degradation import DenseEvaluator, Evaluator, PatchGrid, Protocol, scored_by
 from pgig.degradation.dense import score_of
+from pgig.draws import draws
 from pgig.errors import PgigError
 from pgig.incremental import IncrementalEvaluator, Plan, TracingError, plan_of
 from pgig.incremental.agreement import agrees
-from pgig.incremental.operations import Windows
-from pgig.randomness import draws
+from pgig.incremental.windows import Windows
 
 EVALUATORS = "auto", "dense", "incremental"
 DENSE_BATCH = 4  # forward passes at once: more are no faster on a CPU

@@ -16,13 +16,13 @@ from torch import Tensor, nn
 
 from pgig.degradation import Evaluator, PatchGrid, degrade
 from pgig.degradation import Protocol as Degradation
+from pgig.draws import draws
 from pgig.errors import DiskFullError, PgigError
-from pgig.explainers import Explainer, explain_all, explainers, method_of, needs_references
+from pgig.explainers.registry import Explainer, explain_all, explainers, method_of, needs_references
 from pgig.files import written
-from pgig.patterns import Patterns, model_digest
-from pgig.randomness import draws
-from pgig.runs.parts import Finished, Part, read_sums, write_curves, write_sums
-from pgig.vision.folders import DAMAGED, ImageFolder
+from pgig.patterns.patterns import Patterns, model_digest
+from pgig.records.parts import Finished, Part, read_sums, write_curves, write_sums
+from pgig.vision.image_folder import DAMAGED, ImageFolder
 from pgig.vision.models import output_for
 from pgig.vision.preprocess import Preprocess
 

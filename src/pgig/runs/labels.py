@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pgig.errors import PgigError
 from pgig.files import read_text
-from pgig.report.tables import is_number
+from pgig.records.tables import is_number
 
 
 def read_labels(path: Path | None, names: Sequence[str]) -> dict[str, int]:

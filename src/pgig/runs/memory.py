@@ -3,8 +3,8 @@
 import torch
 from torch import nn
 
-from pgig.chunks import CPU_BYTES
-from pgig.occlusions import OCCLUSION_BYTES
+from pgig.attribution.chunks import CPU_BYTES
+from pgig.explainers.occlusion import OCCLUSION_BYTES
 from pgig.runs.job import Job
 
 _BASE = 400 * 2**20  # what the libraries take themselves

@@ -10,14 +10,14 @@ from torch import Tensor, nn
 
 from pgig import __version__
 from pgig.errors import PgigError
-from pgig.estimation import estimate_patterns
-from pgig.explainers import explainers, needs_patterns, needs_references
-from pgig.patterns import Patterns, model_digest
-from pgig.randomization import Asked, Mode, Row, Stage, compare_randomised, layers_from_the_top, stages_of
-from pgig.report.tables import write_csv
-from pgig.runs.config import Section, check_same, read_config, write_config
+from pgig.explainers.registry import explainers, needs_patterns, needs_references
+from pgig.patterns.estimation import estimate_patterns
+from pgig.patterns.patterns import Patterns, model_digest
+from pgig.randomization.comparison import Asked, Mode, Row, Stage, compare_randomised, layers_from_the_top, stages_of
+from pgig.records.config import Section, check_same, read_config, write_config
+from pgig.records.tables import write_csv
 from pgig.runs.job import digest_of, digest_of_file, digest_of_patterns
-from pgig.vision.folders import ImageFolder
+from pgig.vision.image_folder import ImageFolder
 from pgig.vision.models import classes_of, output_for
 from pgig.vision.preprocess import Preprocess
 

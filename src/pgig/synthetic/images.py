@@ -12,8 +12,8 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from pgig.draws import draws
 from pgig.errors import PgigError
-from pgig.randomness import draws
 
 Purpose = Literal["drawn", "training", "testing", "patterns", "references"]
 

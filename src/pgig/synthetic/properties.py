@@ -6,10 +6,10 @@ from typing import NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
-from pgig.attribution import attribute, attribute_all
 from pgig.errors import PgigError
-from pgig.estimation import estimate_patterns
-from pgig.methods import Method, Start
+from pgig.explaining.attribute import attribute, attribute_all
+from pgig.methods.table import Method, Start
+from pgig.patterns.estimation import estimate_patterns
 
 
 class Sensitivity(NamedTuple):

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from pgig.errors import PgigError
-from pgig.estimation import estimate_patterns
-from pgig.explainers import Explainer, explain_all, explainers
-from pgig.methods import METHODS, Method
+from pgig.explainers.registry import Explainer, explain_all, explainers
+from pgig.methods.table import METHODS, Method
+from pgig.patterns.estimation import estimate_patterns
 
 STRESS_METHODS = "integrated_gradients", "pattern_attribution", "pgig"
 # A method follows the target if the mean |phi| of the signal on the plateau is within this share of the output there,

@@ -9,13 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from pgig.errors import PgigError
-from pgig.estimation import Regimes, estimate_patterns
-from pgig.explainers import Explainer, explain_all, explainers, needs_patterns
-from pgig.models import check_model
-from pgig.patterns import Patterns
-from pgig.rules import plain
-from pgig.scores import Score
+from pgig.explainers.registry import Explainer, explain_all, explainers, needs_patterns
+from pgig.methods.rules import plain
+from pgig.network.checks import check_model
+from pgig.patterns.estimation import Regimes, estimate_patterns
+from pgig.patterns.patterns import Patterns
 from pgig.statistics import Comparison, Interval, compare, corrected, interval
+from pgig.subject.scores import Score
 from pgig.synthetic.images import SETTINGS, Samples, samples
 from pgig.synthetic.metrics import COLUMNS, Scores, chance, truth_scores
 from pgig.synthetic.networks import Variant, embedded

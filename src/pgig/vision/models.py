@@ -6,12 +6,12 @@ import torch
 from torch import Tensor, nn
 
 from pgig.errors import PgigError
-from pgig.imports import imported
-from pgig.models import check_finite, check_usable
+from pgig.network.checks import check_finite, check_usable
+from pgig.plugins import imported
+from pgig.vision.architectures.resnet import resnet
+from pgig.vision.architectures.squeezenet import squeezenet
+from pgig.vision.architectures.vgg import vgg
 from pgig.vision.preprocess import example
-from pgig.vision.resnet import resnet
-from pgig.vision.squeezenet import squeezenet
-from pgig.vision.vgg import vgg
 from pgig.vision.weights import load_weights, read_weights
 
 _VGG = tuple(f"vgg{depth}{norm}" for norm in ("", "_bn") for depth in (11, 13, 16, 19))

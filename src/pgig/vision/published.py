@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from pgig.errors import PgigError
-from pgig.patterns import Patterns
+from pgig.patterns.patterns import Patterns
 from pgig.vision.preprocess import Preprocess
 
 # the layers in the order of the files; the last three are fully connected and stored transposed

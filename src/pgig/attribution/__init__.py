@@ -1,0 +1,1 @@
+"""The engine: gradients at points, chunk by chunk, summed up."""

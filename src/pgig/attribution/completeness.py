@@ -1,0 +1,68 @@
+"""Completeness: how far an attribution's sum is from the change of the score along the path."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pgig.attribution.chunks import BatchSize, ChunkSize
+from pgig.errors import PgigError
+from pgig.network.checks import check_model
+from pgig.subject.inputs import Baseline, Inputs, PerInput, Tensors
+from pgig.subject.rows import check_rows
+from pgig.subject.scores import Explained, Score, Target
+
+_ROWS = 64  # inputs at a time
+
+
+def completeness(
+    attribution: Tensors,
+    model: Callable[..., Any],
+    inputs: Tensors,
+    target: Target = None,
+    *,
+    score: Score = "probability",
+    baseline: Baseline = 0,
+    batch_size: BatchSize = None,
+    forward_args: Any = (),
+    forward_kwargs: dict[str, Any] | None = None,
+) -> Tensor:
+    """`sum(attribution) - (f(x) - f(x0))`, one number per input.
+
+    A law for integrated gradients: it goes to zero as the steps grow. For pgig and every other method it is the
+    honest residual and no law: patterns do not conserve the sum.
+
+    batch_size: inputs at once; "whole" for a model that mixes the rows of its batch, where only the sum over the batch
+        goes to zero.
+    """
+    batch = Inputs(inputs, baseline, None)
+    check_model(model, [], None)
+    parts = attribution if isinstance(attribution, tuple) else (attribution,)
+    if [part.shape for part in parts] != [x.shape for x in batch.members]:
+        raise PgigError(f"an attribution of shape {[tuple(p.shape) for p in parts]} is not one of these inputs")
+    explained = Explained(score, target, batch.count)
+    further = PerInput(forward_args, forward_kwargs, batch.count)
+
+    def outputs(inputs: Sequence[Tensor], rows: list[int]) -> Any:
+        args, kwargs = further.rows(torch.tensor(rows))
+        return model(*(x.clone() for x in inputs), *args, **kwargs)
+
+    ChunkSize(batch.count if batch_size == "whole" else batch_size, batch.device)  # refuses what is no size
+    if batch_size != "whole" and batch.count > 1:
+        check_rows(
+            model, batch.members, batch.at_baseline(), score, lambda x, rows: explained.judged(outputs(x, rows)),
+            alone=batch_size == 1,
+        )  # fmt: skip
+    change = []
+    at_once = batch.count if batch_size == "whole" else batch_size or _ROWS
+    for rows in torch.split(torch.arange(batch.count), at_once):
+        listed = rows.tolist()
+        with torch.no_grad():
+            output = outputs([x[rows] for x in batch.members], listed)
+            explained.predict(output, listed)
+            at_input = explained(output, listed)
+            at_baseline = explained(outputs([x0[rows] for x0 in batch.at_baseline()], listed), listed)
+        change.append(at_input - at_baseline)
+    total = torch.stack([part.detach().reshape(batch.count, -1).sum(1) for part in parts]).sum(0)
+    return total - torch.cat(change)

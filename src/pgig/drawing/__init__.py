@@ -1,0 +1,1 @@
+"""Heat maps and figures: arrays in, pictures out. Nothing here needs torch."""

@@ -1,0 +1,191 @@
+"""Occlusion maps (Zeiler and Fergus 2014): how much the score falls when a window of the image is covered."""
+
+import math
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy
+import torch
+from torch import Tensor, nn
+
+from pgig.degradation.dense import check_score, score_of
+from pgig.errors import PgigError, PgigWarning
+from pgig.incremental import Plan, TracingError, plan_of
+from pgig.incremental.agreement import agrees
+from pgig.incremental.covering import covered_outputs
+from pgig.incremental.plan import Boxes
+from pgig.methods.rules import plain
+from pgig.network.checks import check_model
+from pgig.subject.rows import check_rows
+from pgig.subject.scores import Target
+
+_ROWS = 32  # covered images at once
+_TRIED = 3  # windows that are also computed whole
+OCCLUSION_BYTES = 512 * 2**20  # of activations that are kept, at most
+
+
+@dataclass(frozen=True)
+class Occlusion:
+    """Each pixel's mean, over the windows that cover it, of f(x) - f(x with the window covered)."""
+
+    window: int = 16
+    stride: int = 8
+    baseline: float = 0.0  # what covers, in the model's normalised values
+    about = "Fall of the score under a sliding cover (Zeiler and Fergus 2014)"
+
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.baseline):
+            raise PgigError(f"baseline must be a finite number, got {self.baseline}")
+        if not 1 <= self.stride <= self.window:
+            raise PgigError(f"stride must be from 1 to the window's {self.window} pixels, got {self.stride}")
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def with_options(self, given: Mapping[str, str]) -> "Occlusion":
+        """The same with other options, as they are written: `window=8`."""
+        if unknown := given.keys() - self.options.keys():
+            raise PgigError(f"no option {sorted(unknown)[0]} here; occlusion has: {', '.join(self.options)}")
+        try:
+            return replace(self, **{key: type(self.options[key])(text) for key, text in given.items()})
+        except ValueError as error:
+            raise PgigError(f"expected a number: {error}") from None
+
+    def __call__(
+        self, model: nn.Module, x: Tensor, target: Target = None, score: str = "probability", incremental: bool = True
+    ) -> Tensor:
+        """Attributions shaped like x, [n, channels, height, width], the same in every channel.
+
+        target: a class for all, one for each, or None for the predicted ones.
+        incremental: compute only what each window reaches, where the model can be treated so.
+        """
+        check_score(score)
+        check_model(model, [plain], None)
+        if not isinstance(x, Tensor) or x.dim() != 4 or len(x) == 0:
+            raise PgigError("occlusion needs a tensor of images, [n, channels, height, width]")
+        if not bool(x.isfinite().all()):
+            raise PgigError("inputs have NaN or infinite values")
+        target = _classes(model, x, target)
+        check_rows(
+            model, [x], [torch.full_like(x, self.baseline)], score, lambda given, _: model(given[0].clone()),
+            remedy="occlusion, which puts many covered images through at once, cannot take it",
+        )  # fmt: skip
+        boxes = self.boxes(x.shape[2], x.shape[3])
+        return torch.cat([self._map(model, x[n : n + 1], target[n : n + 1], score, boxes, incremental)
+                          for n in range(len(x))])  # fmt: skip
+
+    def boxes(self, height: int, width: int) -> Boxes:  # [windows, 2, (lo, hi)]
+        """All windows, row by row. Those that would go beyond the border end there."""
+        if self.window > min(height, width):
+            raise PgigError(f"a window of {self.window} pixels does not fit images of {height} x {width}")
+        down, across = (_intervals(size, self.window, self.stride) for size in (height, width))
+        return numpy.array([[one, other] for one in down for other in across])
+
+    def _map(self, model: nn.Module, x: Tensor, target: Tensor, score: str, boxes: Boxes, incremental: bool) -> Tensor:
+        fill = torch.full_like(x, self.baseline)
+        with torch.no_grad():
+            intact = _finite(score_of(model(x.clone()), target, score).double())
+            outputs = _incremental_outputs(model, x, boxes, fill) if incremental else None
+            if outputs is None:
+                outputs = torch.cat(list(_whole_outputs(model, x, boxes, fill)))
+            scores = _finite(score_of(outputs, target.expand(len(outputs)), score).double())
+        total = torch.zeros(x.shape[2:], dtype=torch.float64, device=x.device)
+        covers = torch.zeros_like(total)
+        for fall, ((top, bottom), (left, right)) in zip((intact - scores).tolist(), boxes.tolist(), strict=True):
+            total[top:bottom, left:right] += fall
+            covers[top:bottom, left:right] += 1
+        return (total / covers).to(x.dtype).expand_as(x).clone()
+
+
+def occlusion(
+    model: nn.Module,
+    inputs: Tensor,
+    target: Target = None,
+    *,
+    window: int = 16,
+    stride: int = 8,
+    baseline: float = 0.0,
+    score: str = "probability",
+) -> Tensor:
+    """An occlusion map for each image, shaped like the inputs. See `Occlusion`."""
+    return Occlusion(window, stride, baseline)(model, inputs, target, score)
+
+
+def _classes(model: nn.Module, x: Tensor, target: Target) -> Tensor:
+    """One class for each image."""
+    with torch.no_grad():
+        output = model((x[:1] if target is not None else x).clone())  # it may write to what it is given
+    if not isinstance(output, Tensor) or output.dim() != 2:
+        raise PgigError("occlusion needs a model that returns one row of class scores per image")
+    if target is None:
+        return output.argmax(1)
+    try:
+        found = torch.as_tensor(target, device=x.device).long().reshape(-1)
+    except (TypeError, ValueError, RuntimeError):
+        raise PgigError(f"target must be a class index, or one for each image, got {target!r}") from None
+    found = found.expand(len(x)) if len(found) == 1 else found
+    if len(found) != len(x):
+        raise PgigError(f"{len(found)} targets for {len(x)} images")
+    if int(found.min()) < 0 or int(found.max()) >= output.shape[1]:
+        raise PgigError(f"target {found.tolist()} is out of range: the model has {output.shape[1]} classes")
+    return found
+
+
+def _finite(scores: Tensor) -> Tensor:
+    if not bool(scores.isfinite().all()):
+        raise PgigError("the model's scores are NaN or infinite: no occlusion map can be had from them")
+    return scores
+
+
+def _intervals(size: int, window: int, stride: int) -> list[tuple[int, int]]:
+    count = -(-(size - window) // stride) + 1
+    return [(n * stride, min(n * stride + window, size)) for n in range(count)]
+
+
+def _whole_outputs(model: nn.Module, x: Tensor, boxes: Boxes, fill: Tensor) -> Iterator[Tensor]:
+    """The definition: a forward pass for every window."""
+    with torch.no_grad():
+        for first in range(0, len(boxes), _ROWS):
+            some = boxes[first : first + _ROWS]
+            now = x.repeat(len(some), 1, 1, 1)
+            for row, ((top, bottom), (left, right)) in enumerate(some):
+                now[row, :, top:bottom, left:right] = fill[0, :, top:bottom, left:right]
+            yield model(now)
+
+
+# Plans of models, for the next image of the same shape; they go with their models.
+_plans: WeakKeyDictionary[nn.Module, tuple[object, Plan | None]] = WeakKeyDictionary()
+
+
+def _incremental_outputs(model: nn.Module, x: Tensor, boxes: Boxes, fill: Tensor) -> Tensor | None:
+    """By what each window reaches; None where the model cannot be treated so.
+
+    A few windows are also computed whole: a plan that says otherwise, since the model has changed or is beyond it, is
+    made anew once, and then given up.
+    """
+    key = tuple(x.shape), x.dtype, x.device
+    some = numpy.unique(numpy.linspace(0, len(boxes) - 1, _TRIED).astype(int))
+    wanted = torch.cat(list(_whole_outputs(model, x, boxes[some], fill)))
+    intact = model(x.clone())
+    for kept in (True, False):
+        try:
+            if not kept or model not in _plans or _plans[model][0] != key:
+                _plans[model] = key, plan_of(model, x)
+            plan = _plans[model][1]
+            if plan is None:
+                return None
+            rows = max(1, min(_ROWS, OCCLUSION_BYTES // plan.bytes_per_row - 1))
+            found = torch.cat(list(covered_outputs(plan, x, boxes, fill, rows)))
+        except TracingError:
+            _plans[model] = key, None
+            return None
+        except RuntimeError:  # what a model that has changed since may lead to
+            continue
+        if agrees(found[some], wanted, intact):
+            return found
+    warnings.warn("occlusion is computed whole: windows alone gave other results", PgigWarning, stacklevel=4)
+    return None

@@ -1,0 +1,1 @@
+"""The front door: attribute(), explain(), check()."""

@@ -1,0 +1,124 @@
+"""attribute() and attribute_all(): shares points between methods, packs inputs into chunks, sums up the terms."""
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, TypedDict, Unpack
+
+from torch import Tensor
+
+from pgig.attribution.chunks import BatchSize
+from pgig.attribution.engine import Engine
+from pgig.methods.points import Points
+from pgig.methods.quadrature import Quadrature
+from pgig.methods.table import Method, Start, method_table
+from pgig.subject.inputs import Baseline, Tensors
+from pgig.subject.scores import Score, Target
+
+Progress = Callable[[int, int], object]
+
+
+class Options(TypedDict, total=False):
+    """The keyword arguments of `attribute` and `attribute_all`, explained at the latter."""
+
+    score: Score
+    start: Start | None
+    baseline: Baseline
+    references: Tensors | None
+    patterns: Mapping[str, Tensor] | None
+    steps: int | None
+    samples: int | None
+    variance: float | None
+    quadrature: Quadrature | None
+    multiply_by_input: bool | None
+    seed: int
+    ids: Sequence[Hashable] | Tensor | None
+    batch_size: BatchSize
+    progress: Progress | None
+    forward_args: Any
+    forward_kwargs: dict[str, Any] | None
+
+
+def attribute(
+    method: str | Method, model: Callable[..., Any], inputs: Tensors, target: Target = None, **options: Unpack[Options]
+) -> Tensors:
+    """The attribution of `inputs` by one method, shaped like them. See `attribute_all` for the arguments."""
+    methods = {"method": method} if isinstance(method, Method) else [method]
+    (attribution,) = attribute_all(methods, model, inputs, target, **options).values()
+    return attribution
+
+
+def attribute_all(
+    methods: Sequence[str] | Mapping[str, Method],
+    model: Callable[..., Any],
+    inputs: Tensors,
+    target: Target = None,
+    *,
+    score: Score = "probability",
+    start: Start | None = None,
+    baseline: Baseline = 0,
+    references: Tensors | None = None,
+    patterns: Mapping[str, Tensor] | None = None,
+    steps: int | None = None,
+    samples: int | None = None,
+    variance: float | None = None,
+    quadrature: Quadrature | None = None,
+    multiply_by_input: bool | None = None,
+    seed: int = 0,
+    ids: Sequence[Hashable] | Tensor | None = None,
+    batch_size: BatchSize = None,
+    progress: Progress | None = None,
+    forward_args: Any = (),
+    forward_kwargs: dict[str, Any] | None = None,
+) -> dict[str, Tensors]:
+    """The attributions of `inputs` by several methods, each shaped like the inputs.
+
+    Methods that look at the same points share their forward passes, and those that also share rule and start share
+    their backward passes.
+
+    methods: names out of `pgig.METHODS`, or a mapping of names of your own to `Method` values.
+    model: a module in eval mode, or any callable where no rule needs its parameters.
+    inputs: a batch [n, ...] or a tuple of batches; dtype and device follow it.
+    target: None (the class predicted for x), a class index, one per input, or tuples for outputs of more dimensions.
+    score: "probability" (softmax over axis 1), "logit", or a callable from the model's output to one scalar per input.
+    start: "one" or "score", what backpropagation begins with; None is each method's own.
+    baseline: where paths start: a number, or a tensor that broadcasts to the inputs; a tuple of those for a tuple.
+    references: inputs [r, ...] from which expected_gradients draws its baselines.
+    patterns: layer name -> tensor of the weight's shape, for the methods with a pattern rule.
+    steps, samples, variance, quadrature, multiply_by_input: set for every method that has the option; None is the
+        method's own. An option that none of the methods has is an error.
+    seed, ids: what random draws depend on, beside the points; ids default to the index in the batch.
+    batch_size: how many points go through the model at once; None bounds the memory. "whole" puts all inputs at the
+        same point through together, for a model whose answer for one input depends on the others; without it, such a
+        model is refused.
+    progress: called with (points done, points in all).
+    forward_args, forward_kwargs: passed on to the model; tensors with one row per input are cut to the rows in work.
+    """
+    named = {"steps": steps, "samples": samples, "variance": variance, "quadrature": quadrature,
+             "multiply_by_input": multiply_by_input, "start": start}  # fmt: skip
+    table = method_table(methods, {name: value for name, value in named.items() if value is not None})
+    groups = _by_points(table)
+    engine = Engine(
+        model,
+        inputs,
+        target,
+        score=score,
+        baseline=baseline,
+        references=references,
+        patterns=patterns,
+        rules={method.rule for method in table.values()},
+        seed=seed,
+        ids=ids,
+        batch_size=batch_size,
+        forward_args=forward_args,
+        forward_kwargs=forward_kwargs,
+    )
+    with engine.open():
+        results = engine.run(groups, progress or (lambda done, total: None))
+    return {name: results[name] for name in table}
+
+
+def _by_points(table: Mapping[str, Method]) -> dict[Points, dict[str, Method]]:
+    groups: dict[Points, dict[str, Method]] = {}
+    # what looks at x itself comes first: its forward pass also tells the predicted class
+    for name, method in sorted(table.items(), key=lambda item: not item[1].points.is_input):
+        groups.setdefault(method.points, {})[name] = method
+    return groups

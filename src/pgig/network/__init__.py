@@ -1,0 +1,1 @@
+"""What a model does when it runs, and how rules reach into it."""

@@ -1,0 +1,76 @@
+"""Operations whose forward pass is the operation itself and whose backward pass obeys the active rule."""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+
+from pgig.methods.rules import Rule
+from pgig.network.layer_calls import LayerCall
+
+
+class Active(Protocol):
+    """Says which rule is active now. Held by the operations: backward may run on another thread."""
+
+    rule: Rule
+
+    def note_layer(self) -> None: ...
+
+    def note_relu(self) -> None: ...
+
+
+class LayerFunction(Function):
+    """A layer: linear in x, with the weight's stand-in under the active rule in its backward pass."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, active: Active, call: LayerCall) -> Tensor:
+        # x itself is not kept: a later in-place operation may overwrite it
+        ctx.held = active, call.layer, call.used, call.geometry, x.shape
+        return call.run(x)
+
+    @staticmethod
+    def backward(ctx: Any, arriving: Tensor) -> tuple[Tensor | None, ...]:
+        active, layer, used, geometry, shape = ctx.held
+        active.note_layer()
+        weight = layer.under(active.rule, used).to(arriving.dtype)
+        return geometry.input_gradient(arriving, shape, weight), None, None
+
+
+class ReLUFunction(Function):
+    """A ReLU; in place where the model's is, so that aliases stay aliases."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, active: Active, in_place: bool) -> Tensor:
+        ctx.active = active
+        if in_place:
+            ctx.mark_dirty(x)
+        result = x.relu_() if in_place else x.relu()
+        ctx.save_for_backward(result)
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, arriving: Tensor) -> tuple[Tensor | None, ...]:
+        (result,) = ctx.saved_tensors
+        ctx.active.note_relu()
+        change = ctx.active.rule.relu
+        kept = arriving if change is None else change(arriving)
+        return torch.ops.aten.threshold_backward(kept, result, 0), None, None
+
+
+class NormFunction(Function):
+    """A batch norm (eval) behind a layer: the factor gamma / sigma per channel, or nothing where the rule skips it."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, active: Active, factor: Tensor, run: Callable[[Tensor], Tensor]) -> Tensor:
+        ctx.active = active
+        ctx.save_for_backward(factor)
+        return run(x)
+
+    @staticmethod
+    def backward(ctx: Any, arriving: Tensor) -> tuple[Tensor | None, ...]:
+        (factor,) = ctx.saved_tensors
+        if ctx.active.rule.skips_norm:
+            return arriving, None, None, None
+        return arriving * factor.reshape(1, -1, *[1] * (arriving.dim() - 2)), None, None, None

@@ -1,0 +1,268 @@
+"""The mode that lets rules act on operations: it sees what the model's Python calls, and touches nothing in it."""
+
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from pgig.errors import PgigError, PgigWarning
+from pgig.methods.rules import Rule, plain
+from pgig.network.functions import LayerFunction, NormFunction, ReLUFunction
+from pgig.network.layer_calls import LayerCall, Operation, read_layer_call, tensors_in
+from pgig.network.layers import Layers
+
+
+class RuleMode(TorchFunctionMode):
+    """Replaces layers, ReLUs and norms by operations whose backward pass asks which rule is active.
+
+    The rule is chosen when backward runs (`gradients`), so that one forward pass serves several rules.
+    """
+
+    def __init__(self, layers: Layers, rules: Iterable[Rule], channels_last: bool) -> None:
+        super().__init__()
+        self.rule = plain
+        self._layers = layers
+        self._needs_patterns = any(rule.needs_patterns for rule in rules)
+        self._replaces_layers = self._needs_patterns or channels_last
+        self._replaces_relus = any(rule.relu for rule in rules)
+        self._replaces_norms = any(rule.skips_norm for rule in rules)
+        self._channels_last = channels_last
+        self._layers_called: set[str] = set()
+        self._acted_on_layers = False  # in a backward pass, so on the way from the input to the score
+        self._acted_on_relus = False
+        self._activations_left: set[str] = set()
+        self._products_left: set[str] = set()
+
+    def __torch_function__(
+        self, func: Operation, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if self._replaces_layers and (call := read_layer_call(func, args, kwargs, self._layers.find)):
+            return self._layer(call)
+        if self._needs_patterns and func in _PRODUCTS:
+            self._note_product(func, args, kwargs)
+        if (handler := _HANDLERS.get(func)) is not None:
+            return handler(self, func, *args, **kwargs)
+        return func(*args, **kwargs)
+
+    def gradients(
+        self, rule: Rule, scores: Tensor, leaves: Sequence[Tensor], first: Tensor, keep_graph: bool
+    ) -> list[Tensor]:
+        """The gradients of `scores` under `rule`, where backpropagation begins with `first`."""
+        with self._active(rule):
+            # autograd.grad() would leave the mode first; a checkpoint that recomputes needs it open
+            run = torch.autograd.Variable._execution_engine.run_backward
+            found = run((scores,), (first,), keep_graph, False, tuple(leaves), allow_unreachable=True)
+        if all(gradient is None for gradient in found):
+            raise PgigError("the score does not depend on the inputs: does the model detach them?")
+        return [torch.zeros_like(x) if g is None else g for x, g in zip(leaves, found, strict=True)]
+
+    @contextmanager
+    def _active(self, rule: Rule) -> Iterator[None]:
+        self.rule = rule
+        try:
+            yield
+        finally:
+            self.rule = plain
+
+    def forget(self) -> None:
+        """What was acted on so far does not count for what comes next."""
+        self._layers_called.clear()
+        self._acted_on_layers = self._acted_on_relus = False
+
+    def note_layer(self) -> None:
+        self._acted_on_layers = True
+
+    def note_relu(self) -> None:
+        self._acted_on_relus = True
+
+    def check_any(self, rules: Iterable[Rule]) -> None:
+        """After the first chunk: was there anything to act on?"""
+        for rule in rules:
+            if rule.relu is not None and not self._acted_on_relus:
+                left = ", ".join(sorted(self._activations_left))
+                raise PgigError(
+                    "guided backpropagation found no ReLU to act on"
+                    + (f"; {left} keep their plain gradient" if left else "")
+                    + ": use another method for this model"
+                )
+            if rule.needs_patterns and not self._acted_on_layers:
+                raise PgigError("the pattern rule found no layer to act on: no convolution or linear layer was called")
+
+    def check_acted(self, rules: Iterable[Rule]) -> None:
+        """Refuse to pass off a plain gradient as the work of a rule."""
+        for rule in rules:
+            if rule.relu is not None:
+                self._check_relus()
+            if rule.needs_patterns:
+                self._check_layers()
+
+    def _check_relus(self) -> None:
+        if self._activations_left:
+            left = ", ".join(sorted(self._activations_left))
+            warnings.warn(f"guided backpropagation left these activations alone: {left}", PgigWarning, stacklevel=2)
+
+    def _check_layers(self) -> None:
+        if missed := self._layers.with_patterns() - self._layers_called:
+            raise PgigError(
+                f"no operation was seen for layer {sorted(missed)[0]!r}, which has a pattern: it was not called, or "
+                "only inside an operation that hides it (attention, a recurrent layer). Leave its pattern out to let "
+                "its gradient be plain"
+            )
+        if self._products_left:
+            left = ", ".join(sorted(self._products_left))
+            warnings.warn(
+                f"the pattern rule left these alone, their gradient is plain: {left}", PgigWarning, stacklevel=2
+            )
+
+    def _note_product(self, func: Operation, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """Weights that were not read as a layer's: in an operation that hides them, or computed from others."""
+        tensors = list(tensors_in((args, kwargs)))
+        if not any(t.requires_grad and not t.is_leaf for t in tensors):
+            return
+        name = getattr(func, "__name__", str(func))
+        if any(self._layers.find(t) is not None and t.dim() > 1 for t in tensors):
+            self._products_left.add(name)
+        elif func in _WITH_WEIGHT and len(args) > 1 and isinstance(args[1], Tensor) and args[1].grad_fn is not None:
+            self._products_left.add(f"{name} with a computed weight")
+
+    def _layer(self, call: LayerCall) -> Tensor:
+        layer = call.layer
+        if torch.is_grad_enabled():  # not in the first pass of a checkpoint, whose graph is thrown away
+            self._layers_called.add(layer.name)
+        if not call.x.requires_grad or isinstance(call.x, nn.Parameter):  # not on the way from the input
+            return call.as_given(call.run(call.x))
+        if self._needs_patterns and layer.name in self._layers.unsupported:
+            self._products_left.add(layer.name)
+            return call.as_given(call.run(call.x))
+        if self._needs_patterns and layer.pattern is None:
+            covered = len(self._layers.with_patterns())
+            raise PgigError(
+                f"no pattern for layer {layer.name!r}: the {covered} patterns given do not cover this model. "
+                "Estimate patterns for it, or use a method without the pattern rule"
+            )
+        return call.as_given(LayerFunction.apply(call.x, self, call))  # type: ignore[no-untyped-call]
+
+    def _relu(self, func: Operation, input: Tensor, inplace: bool = False) -> Tensor:
+        if not self._replaces_relus:
+            return func(input, inplace) if inplace else func(input)
+        in_place = inplace or func in IN_PLACE_RELUS
+        result: Tensor = ReLUFunction.apply(input, self, in_place)  # type: ignore[no-untyped-call]
+        return result
+
+    def _batch_norm(
+        self, func: Operation, input: Tensor, running_mean: Tensor | None, running_var: Tensor | None,
+        weight: Tensor | None = None, bias: Tensor | None = None, training: bool = False, momentum: float = 0.1,
+        eps: float = 1e-5,
+    ) -> Tensor:  # fmt: skip
+        check_norm(running_var, training)
+
+        def run(x: Tensor) -> Tensor:
+            output = func(x, running_mean, running_var, weight, bias, training, momentum, eps)
+            if output.requires_grad:
+                with torch._C.DisableTorchFunction():  # it is nothing that the model does
+                    output.register_hook(_plainly_laid_out)  # type: ignore[no-untyped-call]
+            return output
+
+        if not (self._replaces_norms and _behind_layer(input)):
+            return run(input)
+        assert running_var is not None
+        factor = (running_var + eps).rsqrt() * (1 if weight is None else weight.detach())
+        result: Tensor = NormFunction.apply(input, self, factor, run)  # type: ignore[no-untyped-call]
+        return result
+
+    def _dropout(self, func: Operation, *args: Any, **kwargs: Any) -> Tensor:
+        given = dict(zip(("input", "p", "training"), args, strict=False)) | kwargs
+        on = given.get("train", given.get("training", True))  # torch.dropout calls it train
+        if on and given.get("p", 0.5) > 0:
+            raise PgigError(_RANDOM)
+        return func(*args, **kwargs)
+
+    def _attention(self, func: Operation, *args: Any, **kwargs: Any) -> Tensor:
+        if (args[4] if len(args) > 4 else kwargs.get("dropout_p", 0)) > 0:
+            raise PgigError(_RANDOM)
+        return func(*args, **kwargs)
+
+    def _rrelu(self, func: Operation, *args: Any, **kwargs: Any) -> Tensor:
+        if args[3] if len(args) > 3 else kwargs.get("training", False):
+            raise PgigError(_RANDOM)
+        return self._activation(func, *args, **kwargs)
+
+    def _activation(self, func: Operation, *args: Any, **kwargs: Any) -> Tensor:
+        if any(tensor.requires_grad for tensor in tensors_in(args)):  # what rules do to gradients is not the model's
+            self._activations_left.add(func.__name__.strip("_"))
+        return func(*args, **kwargs)
+
+    def _view(self, func: Operation, tensor: Tensor, *shape: Any, **kwargs: Any) -> Tensor:
+        try:
+            return func(tensor, *shape, **kwargs)
+        except RuntimeError:
+            if not self._channels_last:
+                raise
+            # the model counts on the contiguous layout that it would have without channels_last
+            return func(tensor.contiguous(), *shape, **kwargs)
+
+
+def check_norm(running_var: Tensor | None, training: bool) -> None:
+    if training or running_var is None:
+        raise PgigError(
+            "a batch norm uses the statistics of the batch, so inputs would influence each other: "
+            "call model.eval(), and keep track_running_stats on"
+        )
+
+
+def _plainly_laid_out(gradient: Tensor) -> Tensor:
+    """The same, for one row, with the strides that its shape says.
+
+    Behind views an axis of size 1 can have any stride, and torch's backward of an eval batch norm misreads some.
+    """
+    if len(gradient) != 1 or gradient.stride(0) == gradient.numel():
+        return gradient
+    return gradient.clone(memory_format=torch.contiguous_format)
+
+
+def _behind_layer(input: Tensor) -> bool:
+    """Did a layer compute `input`, or what it is a copy of, with its units along axis 1?"""
+    node: Any = input.grad_fn
+    while node is not None and node.name() in ("CloneBackward0", "ToCopyBackward0"):
+        node = node.next_functions[0][0]
+    if type(node).__name__ != "LayerFunctionBackward":
+        return False
+    *_, geometry, _ = node.held
+    return bool(geometry.unit_axis(input.dim()) == 1)
+
+
+_RANDOM = "dropout is on, so the model is not a function of its input: call model.eval()"
+IN_PLACE_RELUS = {torch.relu_, Tensor.relu_, F.relu_}
+RELUS = {F.relu, torch.relu, Tensor.relu, *IN_PLACE_RELUS}
+_ACTIVATIONS: tuple[Any, ...] = (
+    F.leaky_relu, F.leaky_relu_, F.elu, F.elu_, F.gelu, F.silu, F.relu6, F.hardtanh, F.hardtanh_, F.hardswish,
+    F.hardsigmoid, F.softplus, F.softsign, F.selu, F.selu_, F.celu, F.celu_, F.mish, F.prelu,
+    F.threshold, F.logsigmoid, F.sigmoid, F.tanh, F.glu, torch.sigmoid, torch.sigmoid_, Tensor.sigmoid,
+    Tensor.sigmoid_, torch.tanh, torch.tanh_, Tensor.tanh, Tensor.tanh_, torch.selu, torch.celu, torch.prelu,
+    Tensor.prelu, torch.clamp, torch.clamp_, Tensor.clamp, Tensor.clamp_, torch.clamp_min, Tensor.clamp_min,
+    Tensor.clamp_min_, F.hardshrink, F.softshrink, F.tanhshrink, torch.lstm, torch.gru, torch.rnn_relu,
+    torch.rnn_tanh,
+)  # fmt: skip
+_WITH_WEIGHT = {torch.conv1d, torch.conv2d, torch.conv3d, F.linear}
+_PRODUCTS = _WITH_WEIGHT | {
+    torch.einsum, torch.bmm, Tensor.bmm, torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.baddbmm, torch.tensordot,
+    F.bilinear, F.multi_head_attention_forward, torch.lstm, torch.gru, torch.rnn_relu, torch.rnn_tanh,
+}  # fmt: skip
+_HANDLERS: dict[Any, Operation] = {
+    F.scaled_dot_product_attention: RuleMode._attention,
+    **dict.fromkeys((F.rrelu, F.rrelu_), RuleMode._rrelu),
+    **dict.fromkeys(RELUS, RuleMode._relu),
+    F.batch_norm: RuleMode._batch_norm,
+    **dict.fromkeys(
+        (F.dropout, F.dropout1d, F.dropout2d, F.dropout3d, F.alpha_dropout, F.feature_alpha_dropout, torch.dropout),
+        RuleMode._dropout,
+    ),
+    **dict.fromkeys(_ACTIVATIONS, RuleMode._activation),
+    Tensor.view: RuleMode._view,
+}  # fmt: skip

@@ -1,0 +1,232 @@
+"""Tracing: one batch through the model tells which layer feeds which ReLU, and how every operation is treated."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.utils import parametrize
+from torch.overrides import TorchFunctionMode, resolve_name
+
+from pgig.network.geometry import Geometry
+from pgig.network.interception import IN_PLACE_RELUS, RELUS, check_norm
+from pgig.network.layer_calls import LayerCall, Operation, read_layer_call, tensors_in
+from pgig.network.layers import Layers
+from pgig.network.unit_layout import Form
+
+Feeds = Literal["relu", "other"]
+
+
+class Norm(NamedTuple):
+    """A batch norm in eval mode: y * factor + shift, per unit."""
+
+    factor: Tensor
+    shift: Tensor
+
+
+@dataclass(eq=False)
+class TracedLayer:
+    """What the trace tells about one layer, over all its calls."""
+
+    name: str
+    original: Tensor  # the parameter
+    geometry: Geometry
+    calls: int = 0
+    feeds: set[Feeds] = field(default_factory=set)
+    norms: list[Norm | None] = field(default_factory=list)  # one per call
+    biases: list[Tensor | None] = field(default_factory=list)  # one per call: a parameter that is added behind
+    forms: list[Form | None] = field(default_factory=list)  # one per call
+
+    @property
+    def is_rectified(self) -> bool:
+        """Does it feed ReLUs and nothing else, always behind the same norm and bias?"""
+        return self.feeds == {"relu"} and _all_same(self.norms) and _all_same(self.biases)
+
+    @property
+    def norm(self) -> Norm | None:
+        """The batch norm that is part of it: behind every call, and always the same."""
+        return self.norms[0] if _all_same(self.norms) else None
+
+    @property
+    def bias(self) -> Tensor | None:
+        """What is added behind every call, always the same, beside the layer's own bias."""
+        return self.biases[0] if _all_same(self.biases) else None
+
+    @property
+    def form(self) -> Form | None:
+        """How the parameter holds its units; None where it is used in part, or in several ways: no pattern then."""
+        return self.forms[0] if all(form == self.forms[0] for form in self.forms) else None
+
+
+def _all_same(things: Sequence[object]) -> bool:
+    return all(thing is things[0] for thing in things)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One operation of the forward pass, in order."""
+
+    operation: str
+    treatment: str
+    layer: str | None = None
+    part_of: str | None = None  # for a norm, the layer before it
+
+
+@dataclass
+class Trace:
+    layers: dict[str, TracedLayer]
+    steps: list[Step]
+    hidden: list[str]  # parameters of at least two axes that no operation of layers was seen with
+
+
+def trace(model: nn.Module, *inputs: Any, **named: Any) -> Trace:
+    """Follow one batch. `inputs` and `named` are what the model takes."""
+    with torch.no_grad(), parametrize.cached():
+        layers = Layers(model, None, channels_last=False)
+        with _TraceMode(layers) as mode:
+            mode.finish(model(*(x.clone() if isinstance(x, Tensor) else x for x in inputs), **named))
+        norms = {id(parameter) for m in model.modules() for parameter in _norm_parameters(m)}
+        hidden = [
+            name
+            for name, weight in layers.weights()
+            if weight.dim() > 1 and name not in mode.layers and id(weight) not in norms | mode.added
+        ]
+    return Trace(mode.layers, mode.steps, hidden)
+
+
+class _Source(NamedTuple):
+    """Where a tensor comes from: a layer's output, possibly through a norm and operations that commute with ReLU."""
+
+    layer: TracedLayer
+    call: int
+    fresh: bool  # nothing in between
+
+
+class _TraceMode(TorchFunctionMode):
+    def __init__(self, layers: Layers) -> None:
+        super().__init__()
+        self.layers: dict[str, TracedLayer] = {}
+        self.steps: list[Step] = []
+        self._known = layers
+        self._sources: dict[int, _Source] = {}
+        self._held: list[Tensor] = []  # so that no id is reused
+        self._norms: dict[int, Norm] = {}
+        self.added: set[int] = set()  # parameters that were only ever added or joined, like positions of a transformer
+
+    def __torch_function__(
+        self, func: Operation, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if (call := read_layer_call(func, args, kwargs, self._known.find)) is not None:
+            return self._layer(func, call)
+        if func in _ADDING:
+            self.added |= {id(t) for t in tensors_in((args, kwargs)) if isinstance(t, nn.Parameter)}
+        sources = [source for tensor in tensors_in((args, kwargs)) if (source := self._sources.get(id(tensor)))]
+        if func in IN_PLACE_RELUS or (func in RELUS and (kwargs.get("inplace") or args[1:] == (True,))):
+            self._sources.pop(id(args[0]), None)  # its value is behind the ReLU from now on
+        norm = self._norm(*args, **kwargs) if func is F.batch_norm else None
+        result = func(*args, **kwargs)
+        if next(tensors_in(result), None) is not None:
+            self._note(func, sources, result, args, norm)
+        return result
+
+    def finish(self, output: Any) -> None:
+        for tensor in tensors_in(output):
+            if (source := self._sources.get(id(tensor))) is not None:
+                source.layer.feeds.add("other")
+
+    def _layer(self, func: Operation, call: LayerCall) -> Tensor:
+        if (before := self._sources.get(id(call.x))) is not None:
+            before.layer.feeds.add("other")
+        name = call.layer.name
+        layer = self.layers.setdefault(name, TracedLayer(name, call.layer.original, call.geometry))
+        layer.norms.append(None)
+        layer.biases.append(None)
+        layer.forms.append(Form.of(call.geometry, call.used, call.layer.original))
+        result = call.as_given(call.run(call.x))
+        self._hold(result, _Source(layer, layer.calls, fresh=True))
+        layer.calls += 1
+        self.steps.append(Step(_name(func), "layer", name))
+        return result
+
+    def _note(
+        self, func: Operation, sources: list[_Source], result: Any, args: tuple[Any, ...], norm: Norm | None
+    ) -> None:
+        source, part_of = sources[0] if len(sources) == 1 else None, None
+        if func in RELUS:
+            treatment = "ReLU"
+            for s in sources:
+                s.layer.feeds.add("relu")
+        elif norm is not None and source is not None and source.fresh and _counts_units(source.layer, result):
+            treatment, part_of = "plain gradient", source.layer.name
+            source.layer.norms[source.call] = norm
+            self._hold(result, source._replace(fresh=False))
+        elif func in _ADDITIONS and source is not None and (bias := _bias(source, result, args)) is not None:
+            treatment = "passes on"
+            source.layer.biases[source.call] = bias
+            self._hold(result, source._replace(fresh=False))
+        elif func in _COMMUTING and source is not None and isinstance(result, Tensor):
+            treatment = "passes on"
+            # dropout and identity change nothing: a norm behind them is still a norm behind the layer
+            self._hold(result, source._replace(fresh=source.fresh and func in _UNCHANGING))
+        else:
+            treatment = "plain gradient"
+            for s in sources:
+                s.layer.feeds.add("other")
+        if func not in _UNREMARKABLE:
+            self.steps.append(Step(_name(func), treatment, part_of=part_of))
+
+    def _norm(
+        self, input: Tensor, running_mean: Tensor, running_var: Tensor, weight: Tensor | None = None,
+        bias: Tensor | None = None, training: bool = False, momentum: float = 0.1, eps: float = 1e-5,
+    ) -> Norm:  # fmt: skip
+        check_norm(running_var, training)
+        key = id(running_var) if weight is None else id(weight)
+        if key not in self._norms:
+            factor = (running_var + eps).rsqrt() * (1 if weight is None else weight)
+            shift = (0 if bias is None else bias) - running_mean * factor
+            self._norms[key] = Norm(factor.detach().clone(), shift.detach().clone())
+        return self._norms[key]
+
+    def _hold(self, tensor: Tensor, source: _Source) -> None:
+        self._held.append(tensor)
+        self._sources[id(tensor)] = source
+
+
+def _counts_units(layer: TracedLayer, output: Tensor) -> bool:
+    """Does axis 1 of the output, which batch norm has its factors for, count the layer's units?"""
+    return layer.geometry.unit_axis(output.dim()) == 1
+
+
+def _bias(source: _Source, output: Tensor, args: tuple[Any, ...]) -> Tensor | None:
+    """The parameter that is added to a layer's output as a bias: one number per unit, along its last axis."""
+    added = next((x for x in args if isinstance(x, nn.Parameter)), None)
+    if added is None or not source.fresh or source.layer.geometry.unit_axis(output.dim()) != output.dim() - 1:
+        return None
+    return added.detach() if added.shape == output.shape[-1:] else None
+
+
+def _norm_parameters(module: nn.Module) -> Iterator[Tensor]:
+    if isinstance(module, nn.LayerNorm | nn.GroupNorm | nn.modules.batchnorm._NormBase):
+        yield from module.parameters(recurse=False)
+
+
+def _name(func: Operation) -> str:
+    name = str(resolve_name(func) or getattr(func, "__name__", func))
+    return name.removeprefix("torch.").removeprefix("nn.functional.").removeprefix("Tensor.")
+
+
+_UNCHANGING = {F.dropout, F.dropout1d, F.dropout2d, F.dropout3d, F.alpha_dropout, torch.dropout, Tensor.contiguous,
+               Tensor.clone, torch.clone, Tensor.to}  # fmt: skip
+# what commutes with a ReLU: relu(op(x)) = op(relu(x)), value by value
+_COMMUTING = _UNCHANGING | {
+    F.max_pool1d, F.max_pool2d, F.max_pool3d, torch.max_pool1d, torch.max_pool2d, torch.max_pool3d,
+    F.adaptive_max_pool1d, F.adaptive_max_pool2d, F.adaptive_max_pool3d, torch.flatten, Tensor.flatten, Tensor.view,
+    Tensor.reshape, torch.reshape, Tensor.permute, torch.permute, Tensor.transpose, torch.transpose, Tensor.unsqueeze,
+    torch.unsqueeze, Tensor.squeeze, torch.squeeze, Tensor.__getitem__, torch.movedim, Tensor.movedim, Tensor.t,
+}  # fmt: skip
+_ADDITIONS = {Tensor.__add__, Tensor.__radd__, Tensor.add, torch.add, Tensor.__iadd__, Tensor.add_}
+_ADDING = _ADDITIONS | {torch.cat, torch.concat, Tensor.expand, Tensor.repeat, Tensor.expand_as}
+_UNREMARKABLE = {Tensor.__getitem__, Tensor.contiguous, Tensor.to, Tensor.clone, Tensor.t}

@@ -1,0 +1,1 @@
+"""Patterns: estimated from data, merged, judged, saved and loaded."""

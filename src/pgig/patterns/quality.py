@@ -1,0 +1,182 @@
+"""Signal quality (Kindermans et al. 2017): how much of a unit's output is left in what a direction does not explain.
+
+With a direction p, the signal in x is p y, and the rest is x - p y. If a linear readout of the rest still predicts y,
+the direction missed part of the signal: rho = 1 - (correlation of y with its best prediction from the rest). Where a
+layer feeds a ReLU, this is measured on the samples in which the unit is active: the others pass nothing on.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import parametrize
+from torch.overrides import TorchFunctionMode
+
+from pgig.errors import PgigError
+from pgig.methods.rules import plain
+from pgig.network.checks import check_model
+from pgig.network.geometry import Convolution, Product
+from pgig.network.interception import RuleMode
+from pgig.network.layer_calls import LayerCall, Operation, read_layer_call
+from pgig.network.layers import Layers
+from pgig.network.trace import TracedLayer, trace
+from pgig.network.unit_layout import Form
+from pgig.patterns.patterns import Patterns
+from pgig.patterns.samples import Further, FurtherNamed, call_of
+
+_FEWEST = 50  # samples of a unit
+_RIDGE = 1e-3  # of the mean variance: keeps the readout from learning single samples by heart
+
+
+@dataclass(frozen=True)
+class SignalQuality:
+    """The median of rho over the units looked at, for three directions; 1 is best."""
+
+    weight: float
+    pattern: float
+    random: float
+
+
+def signal_quality(
+    model: nn.Module,
+    patterns: Mapping[str, Tensor],
+    batches: Iterable[Any],
+    *,
+    units: int = 8,
+    windows: int = 1000,
+    seed: int = 0,
+    forward_args: Further = (),
+    forward_kwargs: FurtherNamed | None = None,
+) -> dict[str, SignalQuality]:
+    """rho of every layer with a pattern, on data that the patterns have not seen.
+
+    `units` per layer and `windows` (or rows) of its input are drawn at random; one half of the windows fits the
+    readout, the other measures it. `forward_args` and `forward_kwargs` as for `estimate_moments`.
+    """
+    check_model(model, [plain], None)
+    if isinstance(patterns, Patterns):
+        patterns.check(model)
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad(), parametrize.cached():
+        layers = Layers(model, None, channels_last=False)
+        sampling: _Sampling | None = None
+        for batch in batches:
+            call = call_of(batch, forward_args, forward_kwargs)
+            if sampling is None:
+                first = call.first_row()
+                traced = trace(model, *first.args, **first.kwargs).layers
+                sampling = _Sampling(layers, traced, set(patterns), windows, units, generator)
+            args = [value.clone() if isinstance(value, Tensor) else value for value in call.args]
+            with RuleMode(layers, [plain], channels_last=False), sampling:
+                model(*args, **call.kwargs)
+        if sampling is None:
+            raise PgigError("no data: the batches are empty")
+        return {
+            name: _quality(sample, patterns[name], generator) for name, sample in sampling.samples.items() if sample.x
+        }
+
+
+@dataclass
+class _Sample:
+    form: Form
+    weight: Tensor
+    units: Tensor
+    x: list[Tensor]  # [n, units, fan_in]
+    active: list[Tensor]  # [n, units]: does the sample count?
+
+
+class _Sampling(TorchFunctionMode):
+    def __init__(
+        self,
+        layers: Layers,
+        traced: Mapping[str, TracedLayer],
+        names: set[str],
+        windows: int,
+        units: int,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__()
+        self._traced = traced
+        self.samples: dict[str, _Sample] = {}
+        self._layers, self._names, self._windows, self._units = layers, names, windows, units
+        self._generator = generator
+
+    def __torch_function__(
+        self, func: Operation, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        call = read_layer_call(func, args, kwargs or {}, self._layers.find)
+        if call is None or call.layer.name not in self._names:
+            return func(*args, **(kwargs or {}))
+        y = call.run(call.x)
+        self._draw(call)
+        return call.as_given(y)
+
+    def _draw(self, call: LayerCall) -> None:
+        form = self._traced[call.layer.name].form
+        if form is None:
+            return
+        sample = self.samples.get(call.layer.name)
+        if sample is None:
+            rows = form.rows(call.layer.original)
+            units = torch.randperm(len(rows), generator=self._generator)[: self._units]
+            sample = self.samples[call.layer.name] = _Sample(form, rows[units].double(), units, [], [])
+        missing = self._windows - sum(len(x) for x in sample.x)
+        if missing <= 0:
+            return
+        # a few windows per image: neighbours tell the same
+        each = min(missing, 50 * len(call.x))
+        if isinstance(call.geometry, Product):
+            rows = call.geometry.rows(call.x)
+            pick = torch.randperm(len(rows), generator=self._generator)[:each]
+            x = rows[pick].double()[:, None].expand(-1, len(sample.units), -1)
+        else:
+            assert isinstance(call.geometry, Convolution)
+            x = call.geometry.windows(call.x, call.used.shape, sample.units, each, self._generator).double()
+        sample.x.append(x)
+        sample.active.append(self._active(call, (x * sample.weight).sum(2), sample.units))
+
+    def _active(self, call: LayerCall, y: Tensor, units: Tensor) -> Tensor:
+        traced = self._traced[call.layer.name]
+        if not traced.is_rectified:
+            return torch.ones_like(y, dtype=torch.bool)
+        y = y if call.bias is None else y + call.bias[units]
+        y = y if traced.bias is None else y + traced.bias[units]
+        return (y if traced.norm is None else y * traced.norm.factor[units] + traced.norm.shift[units]) > 0
+
+
+def _quality(sample: _Sample, pattern: Tensor, generator: torch.Generator) -> SignalQuality:
+    x, active = torch.cat(sample.x), torch.cat(sample.active)
+    order = torch.randperm(len(x), generator=generator)
+    x, active = x[order], active[order]
+    w = sample.weight
+    y = (x * w).sum(2)
+    random = torch.randn(w.shape, generator=generator, dtype=torch.float64)
+    directions = {
+        "weight": w / w.square().sum(1, keepdim=True),
+        "pattern": sample.form.rows(pattern.detach().cpu()).double()[sample.units],
+        "random": random / (random * w).sum(1, keepdim=True),
+    }
+    found = {
+        name: [
+            _rho(x[active[:, u], u], y[active[:, u], u], direction[u])
+            for u in range(len(w))
+            if bool(direction[u].any()) and int(active[:, u].sum()) >= _FEWEST
+        ]
+        for name, direction in directions.items()
+    }
+    return SignalQuality(**{name: float(torch.tensor(rho).median()) if rho else 0.0 for name, rho in found.items()})
+
+
+def _rho(x: Tensor, y: Tensor, direction: Tensor) -> float:
+    rest = x - y[:, None] * direction
+    half = len(x) // 2
+    fitted, fitted_y = rest[:half] - rest[:half].mean(0), y[:half] - y[:half].mean()
+    test, test_y = rest[half:] - rest[:half].mean(0), y[half:] - y[half:].mean()
+    gram = fitted @ fitted.T
+    ridge = _RIDGE * gram.diagonal().mean() + 1e-300
+    prediction = test @ (fitted.T @ torch.linalg.solve(gram + ridge * torch.eye(half, dtype=x.dtype), fitted_y))
+    prediction = prediction - prediction.mean()
+    scale = prediction.norm() * test_y.norm()
+    return 1 - float((prediction @ test_y).abs() / scale) if scale > 0 else 1.0

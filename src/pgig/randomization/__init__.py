@@ -1,0 +1,1 @@
+"""Layers with new weights, and how alike attributions stay."""

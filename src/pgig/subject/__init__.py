@@ -1,0 +1,1 @@
+"""A model bound for explaining, its inputs, and the scalar that is explained."""
