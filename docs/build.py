@@ -6,8 +6,8 @@ from pathlib import Path
 
 from torch import Tensor
 
-from pgig.explainers.registry import OTHERS
-from pgig.methods.table import METHODS, PAPER_METHODS
+from pgig.explainers.registry import known_explainers
+from pgig.methods.table import PAPER_METHODS
 from pgig.report.stress import stress_figure
 from pgig.report.truth import truth_sheet
 from pgig.synthetic import stress_test, truth_test
@@ -20,7 +20,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *s
 
 def methods_table() -> str:
     rows = ["| method | what it is | options |", "| --- | --- | --- |"]
-    for name, method in {**METHODS, **OTHERS}.items():
+    for name, method in known_explainers().items():
         options = ", ".join(f"{key} {value}" for key, value in method.options.items())
         rows.append(f"| {f'`{name}`'}{'' if name in PAPER_METHODS else ' *'} | {method.about} | {options} |")
     return "\n".join(rows)

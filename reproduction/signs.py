@@ -10,7 +10,8 @@ from torch import Tensor
 
 from pgig.degradation import Protocol
 from pgig.randomization.similarity import spearman
-from pgig.records.parts import parts_of, read_sums
+from pgig.records.part_files import read_sums
+from pgig.records.parts import parts_of
 from pgig.vision.image_folder import ImageFolder
 from pgig.vision.preprocess import Preprocess
 

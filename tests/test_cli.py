@@ -1,29 +1,18 @@
 """The command as a user runs it."""
 
-import subprocess
-import sys
+from contextlib import chdir
 from pathlib import Path
 
 import numpy
 import pytest
 import torch
+from commands import FACTORY, run
 from networks import layer_weights
 from PIL import Image
 from safetensors.torch import load_file, save_file
 
 import pgig
-
-FACTORY = """
-import torch
-from torch import nn
-
-def make():
-    torch.manual_seed(0)
-    return nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(4), nn.Flatten(), nn.Linear(64, 6))
-
-def wrong():
-    return nn.Linear(7, 2)
-"""
+from pgig.plugins import forgotten_afterwards
 
 
 @pytest.fixture
@@ -34,11 +23,6 @@ def folder(tmp_path: Path) -> Path:
     for name in ("cat", "dog"):
         Image.fromarray(rng.integers(0, 255, (40, 50, 3), numpy.uint8)).save(tmp_path / f"{name}.png")
     return tmp_path
-
-
-def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "pgig", *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
 
 SMALL = ("--model", "net:make", "--size", "32", "--resize", "32")
@@ -219,9 +203,8 @@ def test_models_that_cannot_be_used_are_named_at_once(folder, command, made, mat
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.float8_e4m3fn, torch.bool, torch.complex64])
 def test_weights_of_another_kind_are_refused(folder, dtype):
-    sys.path.insert(0, str(folder))
-    net = pgig.vision.load_model("net:make")
-    sys.path.remove(str(folder))
+    with chdir(folder), forgotten_afterwards():
+        net = pgig.vision.load_model("net:make")
     state = {name: tensor.to(dtype) if name == "4.weight" else tensor for name, tensor in net.state_dict().items()}
     torch.save(state, folder / "odd.pth")
     done = run(folder, "explain", "cat.png", *SMALL, "--weights", "odd.pth")

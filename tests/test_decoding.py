@@ -12,7 +12,7 @@ import torch
 from PIL import Image, ImageOps
 
 from pgig.errors import PgigError
-from pgig.vision import Preprocess, decoding, folders
+from pgig.vision import Preprocess, decoding, image_folder
 from pgig.vision.image_folder import ImageFolder
 
 PIXELS = numpy.random.default_rng(0).integers(0, 255, (24, 32, 3), numpy.uint8)
@@ -111,9 +111,7 @@ def test_damaged_files_are_one_line(kind):
 def test_too_many_pixels_are_refused_before_they_are_decoded(monkeypatch):
     buffer = saved(Image.new("L", (400, 300)), "png")
     monkeypatch.setattr(Image.Image, "load", lambda self: pytest.fail("it was decoded"))
-    with pytest.raises(
-        PgigError, match=r"400 x 300 are 120,000 pixels, more than the 119,999 allowed \(--max-pixels\)"
-    ):
+    with pytest.raises(PgigError, match=r"400 x 300 are 120,000 pixels, more than the 119,999 allowed \(max_pixels\)"):
         Preprocess(max_pixels=119_999).pixels(buffer, "x")
     assert Preprocess().max_pixels == 150_000_000
     with pytest.raises(PgigError, match="max_pixels must be at least 1"):
@@ -157,7 +155,7 @@ def test_an_image_takes_at_most_sixteen_bytes_a_pixel(tmp_path, mode):
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # folders stay open while in use
 def test_files_are_read_up_to_a_bound(tmp_path, monkeypatch):
     """Of a folder, a zip and a tar file; a stated size need not be true."""
-    monkeypatch.setattr(folders, "LARGEST_FILE", 5000)
+    monkeypatch.setattr(image_folder, "LARGEST_FILE", 5000)
     monkeypatch.setattr(decoding, "LARGEST_FILE", 5000)
     small = saved(Image.fromarray(PIXELS), "png").getvalue()
     assert len(small) < 5000

@@ -13,17 +13,17 @@ from pathlib import Path
 import numpy
 import pyarrow.parquet as pq
 import pytest
+from commands import FACTORY, OWN, curves, run
 from PIL import Image
-from test_cli import FACTORY, run
 
 from pgig.errors import PgigError
-from pgig.records.parts import PART, parts_of, read_curves
+from pgig.records.part_files import read_curves
+from pgig.records.parts import PART, parts_of
 from pgig.report.run import Run
 from pgig.runs.labels import read_labels
 from pgig.vision.image_folder import ImageFolder
 
 BASE = ("--model", "net:make", "--size", "32", "--resize", "32", "--patch", "8", "--steps", "6")
-OWN = "\ndef mine(model, inputs, targets):\n    return inputs * 0 + 1\n"
 NUMBER = 20
 
 
@@ -44,10 +44,6 @@ def degraded(folder: Path, out: str, *arguments: str, methods: str = "gradient,v
     done = run(folder, *call)
     assert done.returncode == 0, done.stderr
     return read_curves(folder / out)
-
-
-def curves(rows: list[dict]) -> dict[tuple[str, str], list[float]]:
-    return {(row["image"], row["method"]): row["curve"] for row in rows}
 
 
 def same(one: list[dict], other: list[dict], tolerance: float = 0) -> bool:

@@ -7,11 +7,11 @@ import numpy
 import pytest
 import torch
 import torch.nn.functional as F
+from convolutions import convolutions
 from hypothesis import given, settings
 from networks import NETWORKS, images, network
 from safetensors import safe_open
 from safetensors.torch import save_file
-from test_geometry import convolutions
 from torch import Tensor, nn
 
 import pgig

@@ -2,14 +2,13 @@
 
 import pytest
 import torch
-from test_cli import run
-from test_degrade_command import OWN, curves
+from commands import OWN, curves, run
 from torch import Tensor, nn
 
 from pgig.degradation import Protocol
 from pgig.errors import PgigError
 from pgig.incremental import IncrementalEvaluator, Plan, plan_of
-from pgig.records.parts import read_curves
+from pgig.records.part_files import read_curves
 from pgig.runs import evaluators
 from pgig.runs.evaluators import Wish, affordable_rows, choose
 from pgig.vision.models import MODELS

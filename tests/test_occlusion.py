@@ -6,7 +6,7 @@ from weakref import ref
 import pytest
 import torch
 from captum.attr import Occlusion as CaptumOcclusion
-from test_cli import FACTORY, run
+from commands import FACTORY, run
 from torch import Tensor, nn
 
 import pgig
@@ -70,11 +70,9 @@ def test_weights_that_change_are_noticed(model):
 
 
 def test_plans_go_with_their_models():
-    from pgig.explainers import occlusion as occlusions
-
     made = nn.Sequential(nn.Conv2d(3, 4, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten()).double().eval()
     pgig.occlusion(made, images(1), torch.tensor([0]), window=5, stride=5)
-    plan = ref(occlusions._plans[made][1])
+    plan = ref(next(iter(pgig.Subject(made).recall("plans", dict).values())))
     assert plan() is not None
     del made
     gc.collect()

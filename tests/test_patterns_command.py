@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy
 import pytest
 import torch
+from commands import FACTORY, run
 from PIL import Image
-from test_cli import FACTORY, run
 
 import pgig
 from pgig.vision import MODELS, Preprocess

@@ -3,11 +3,11 @@
 import pytest
 import torch
 from networks import NETWORKS, Centring, images, network
-from test_models_zoo import ZOO, made
 from torch import nn
+from zoo import ZOO, made
 
 import pgig
-from pgig.network.geometry import Convolution
+from pgig.network.convolution import Convolution
 from pgig.vision import load_model
 from pgig.vision.preprocess import example
 

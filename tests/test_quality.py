@@ -3,8 +3,8 @@
 import pytest
 import torch
 from networks import network
-from test_models_zoo import made
 from torch import nn
+from zoo import made
 
 import pgig
 

@@ -108,7 +108,7 @@ def test_patterns_belong_to_parameters(model, batch):
     with torch.no_grad():
         model[0].weight.mul_(-1)
     numpy.testing.assert_array_equal(explain(model, x, y, patterns=source), first)
-    assert len(asked) == 2
+    assert len(asked) == 3
     kept = estimated(model)
     with torch.no_grad():
         model[0].weight.mul_(2)

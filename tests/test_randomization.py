@@ -5,8 +5,8 @@ import csv
 import numpy
 import pytest
 import torch
+from commands import FACTORY, run
 from PIL import Image
-from test_cli import FACTORY, run
 from torch import nn
 
 from pgig.errors import PgigError

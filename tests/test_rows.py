@@ -7,7 +7,7 @@ from networks import Centring, images, network, patterns_of_ones, random_pattern
 from torch import nn
 
 import pgig
-from pgig.subject.rows import _SOUND
+from pgig.subject.subject import _KNOWN
 
 NET, X = network("chain"), images(4)
 EXACT = {"rtol": 0, "atol": 1e-12}
@@ -181,9 +181,9 @@ def test_a_model_is_looked_at_once_per_shape_and_forgotten_with_it():
     assert calls == [1, 3, 4]
     pgig.attribute("gradient", counted, X, 1, batch_size=4)
     assert calls == [1, 3, 4, 4]
-    before = len(_SOUND)
+    before = len(_KNOWN)
     del counted
-    assert len(_SOUND) == before - 1
+    assert len(_KNOWN) == before - 1
 
 
 def test_inputs_without_a_batch_axis_are_told_so():

@@ -1,5 +1,6 @@
 """A run's table is of one configuration, of the images it names, and as it was written."""
 
+import errno
 import json
 import shutil
 import signal
@@ -12,12 +13,12 @@ import numpy
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from commands import FACTORY, run
 from PIL import Image
-from test_cli import FACTORY, run
 
 import pgig
 from pgig.errors import PgigError
-from pgig.records.parts import read_curves
+from pgig.records.part_files import read_curves
 from pgig.report.run import Run
 from pgig.runs.ownership import owned
 
@@ -294,12 +295,15 @@ def test_a_model_that_writes_to_its_input_is_measured_as_one_that_does_not(folde
 def test_a_full_disk_stops_a_run_and_blames_no_image(folder, monkeypatch):
     """On a disk with room for nothing, which `/dev/full` is: here, by a writer that says so."""
     shutil.rmtree(folder / "run")
-    full = "\nimport errno, numpy\ndef _full(*_, **__):\n    raise OSError(errno.ENOSPC, 'No space left on device')\n"
-    (folder / "net.py").write_text(FACTORY + full + "numpy.savez_compressed = _full\n")
-    said = refused(folder, *CALL)
+
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(numpy, "savez_compressed", full)
+        said = refused(folder, *CALL)
     assert "the disk is full: run/heatmaps/" in said
     assert not list((folder / "run" / "parts").glob("*"))
-    (folder / "net.py").write_text(FACTORY)
     assert run(folder, *CALL).returncode == 0
     assert len(read_curves(folder / "run")) == 24
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy
 import pytest
+from commands import run
 from PIL import Image
-from test_cli import run
 
 from pgig.synthetic.metrics import COLUMNS
 

@@ -6,8 +6,14 @@ from networks import images, network, random_patterns
 
 from pgig import METHODS, attribute
 from pgig.errors import PgigError
-from pgig.explainers.registry import explain_all, explainers, needs_patterns
-from pgig.explainers.variants import find_variant
+from pgig.explainers.registry import explainers
+from pgig.explainers.together import explain_group, needing_patterns
+from pgig.subject.context import Context
+from pgig.subject.subject import Subject
+
+
+def find_variant(name):
+    return explainers(name)[name]
 
 
 def test_names_stand_for_options():
@@ -18,8 +24,8 @@ def test_names_stand_for_options():
     assert find_variant("pgig+steps=7").method == METHODS["pgig"].with_options(steps=7)
     assert find_variant("pgig+multiply_by_input=false").method.multiply_by_input is False
     assert find_variant("vargrad+variance=0.3").method.options["variance"] == 0.3
-    assert needs_patterns(explainers("pgig+absolute"))
-    assert not needs_patterns(explainers("integrated_gradients+baseline=black"))
+    assert needing_patterns(explainers("pgig+absolute"))
+    assert not needing_patterns(explainers("integrated_gradients+baseline=black"))
 
 
 @pytest.mark.parametrize(
@@ -48,7 +54,8 @@ def test_variants_are_what_they_say():
     target, patterns = torch.tensor([0, 1, 0]), random_patterns(model)
     black = torch.tensor([-2.0, -1.0, -3.0], dtype=x.dtype)[:, None, None]
     names = ["pgig", "pgig+start=one", "pgig+absolute", "pgig+baseline=black", "integrated_gradients+baseline=blurred"]
-    found = explain_all(explainers(names), model, x, target, patterns=patterns, black=black)
+    subject = Subject(model, patterns)
+    found = explain_group(explainers(names), subject, x, target, Context(black=black))
     assert list(found) == names
     plain = attribute("pgig", model, x, target, patterns=patterns)
     torch.testing.assert_close(found["pgig"], plain)
@@ -64,4 +71,4 @@ def test_variants_are_what_they_say():
         found["integrated_gradients+baseline=blurred"], attribute("integrated_gradients", model, x, target)
     )
     with pytest.raises(PgigError, match="what black is"):
-        explain_all(explainers("pgig+baseline=black"), model, x, target, patterns=patterns)
+        explain_group(explainers("pgig+baseline=black"), subject, x, target)

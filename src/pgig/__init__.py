@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pgig.patterns.moments import Moments
     from pgig.patterns.patterns import Patterns
     from pgig.patterns.quality import signal_quality
+    from pgig.subject.subject import Subject
 
 __version__ = "0.1.0"
 
@@ -26,6 +27,7 @@ __all__ = [
     "Patterns",
     "PgigError",
     "PgigWarning",
+    "Subject",
     "attribute",
     "attribute_all",
     "check",
@@ -46,6 +48,7 @@ _HOMES = {
     "Patterns": "patterns.patterns",
     "PgigError": "errors",
     "PgigWarning": "errors",
+    "Subject": "subject.subject",
     "attribute": "explaining.attribute",
     "attribute_all": "explaining.attribute",
     "check": "explaining.check",

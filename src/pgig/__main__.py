@@ -1,19 +1,21 @@
 """The `pgig` command; also `python -m pgig`."""
 
 import sys
+from collections.abc import Sequence
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command, and give its exit code."""
     try:
         from pgig.cli import main as command
 
-        command()
+        return command(argv)
     except ModuleNotFoundError as error:
         print(f"pgig: the command needs {error.name}: pip install 'pgig[cli]'", file=sys.stderr)  # noqa: T201
-        sys.exit(2)
+        return 2
     except KeyboardInterrupt:
-        sys.exit(130)
+        return 130
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -2,7 +2,14 @@
 
 
 class PgigError(ValueError):
-    """What was found, what was expected, and what to do; on one line."""
+    """What was found, what was expected, and what to do; on one line.
+
+    lacks: what the caller did not give, by one word, so that a command can say which of its options gives it.
+    """
+
+    def __init__(self, message: str, *, lacks: str | None = None) -> None:
+        super().__init__(message)
+        self.lacks = lacks
 
 
 class DiskFullError(PgigError):

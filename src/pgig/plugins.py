@@ -2,6 +2,8 @@
 
 import importlib
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,3 +24,21 @@ def imported(path: str, what: str) -> Any:
     finally:
         sys.path.remove(here)
     return found
+
+
+@contextmanager
+def forgotten_afterwards() -> Iterator[None]:
+    """Modules from the working folder that are imported meanwhile are imported anew the next time."""
+    before, here = set(sys.modules), Path.cwd()
+    try:
+        yield
+    finally:
+        for name in set(sys.modules) - before:
+            if _is_from(here, getattr(sys.modules[name], "__file__", None)) and name.partition(".")[0] != "pgig":
+                del sys.modules[name]
+        importlib.invalidate_caches()
+
+
+def _is_from(folder: Path, file: str | None) -> bool:
+    """Installed packages do not count, even where they lie below the folder."""
+    return file is not None and folder in Path(file).resolve().parents and "site-packages" not in file

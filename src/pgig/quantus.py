@@ -1,8 +1,10 @@
 """Explanations for Quantus: `explain_func=pgig.quantus.explain`."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, MutableMapping
+from dataclasses import fields
 from inspect import signature
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy
 import torch
@@ -10,17 +12,19 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from pgig.errors import PgigError
-from pgig.explainers.registry import explain_all, explainers, needs_patterns
+from pgig.explainers.registry import as_explainer
+from pgig.explainers.together import explain_group
 from pgig.explaining.attribute import attribute_all
-from pgig.patterns.patterns import Patterns, model_digest
+from pgig.patterns.patterns import Patterns
+from pgig.subject.context import Context
+from pgig.subject.subject import Subject
 
 # patterns of a model, or how to get them for one that was not met before
 Source = Patterns | Mapping[str, Tensor] | Callable[[nn.Module], Patterns]
 
 # those of `pgig.attribute`, and what black is for variants with that baseline
 _OPTIONS = {name for name, p in signature(attribute_all).parameters.items() if p.kind is p.KEYWORD_ONLY} | {"black"}
-_MOST_KEPT = 4
-_kept: list[tuple[Any, str, Patterns]] = []  # where from, and the parameters that they belong to
+_CONTEXT = {field.name for field in fields(Context)}
 
 
 def explain(
@@ -37,8 +41,8 @@ def explain(
 
     method: any name that commands take too, such as `integrated_gradients`, `pgig+start=one` or `occlusion`.
     patterns: for pattern methods. `Patterns` are refused for other parameters than theirs, as a randomised model has;
-        give a function of the model to have them estimated anew for each (they are kept by a digest of the parameters),
-        or a plain dict of tensors to use the same for all.
+        give a function of the model to have them estimated anew for each (and kept as long as its parameters
+        stay), or a plain dict of tensors to use the same for all.
     device: where the inputs go, which must be where the model is; without, there.
     options: those of `pgig.attribute`; black, [channels, 1, 1], for variants with a black baseline.
     """
@@ -48,8 +52,8 @@ def explain(
         raise PgigError(
             f"no option {sorted(unknown)[0]} here; among explain_func_kwargs: {', '.join(sorted(_OPTIONS))}"
         )
-    table = explainers({method: method})
-    if needs_patterns(table) and patterns is None:
+    explainer = as_explainer(method, method)
+    if explainer.needs.patterns and patterns is None:
         raise PgigError(f"{method} needs patterns: give patterns=... among explain_func_kwargs")
     x, target = _tensor(inputs, "inputs"), _classes(_tensor(targets, "targets"))
     some = next(model.parameters(), torch.empty(0))
@@ -57,8 +61,13 @@ def explain(
     modes = [(module, module.training) for module in model.modules()]
     try:
         model.eval()
-        given = patterns_for(model, patterns) if patterns is not None else None
-        found = explain_all(table, model, x.to(some.dtype), target, patterns=given, **options)
+        subject = Subject(model, patterns_for(model, patterns) if patterns is not None else None)
+        told = {name: value for name, value in options.items() if value is not None}
+        context = Context(
+            **{name: value for name, value in told.items() if name in _CONTEXT},
+            options={name: value for name, value in told.items() if name not in _CONTEXT},
+        )
+        found = explain_group({method: explainer}, subject, x.to(some.dtype), target, context)
     except RuntimeError as error:  # torch's way of saying that a shape or a device is wrong
         reason = str(error).splitlines()[0]
         raise PgigError(f"the model failed on inputs of shape {tuple(x.shape)}: {reason}") from error
@@ -96,14 +105,12 @@ def patterns_for(model: nn.Module, source: Source) -> Mapping[str, Tensor]:
     """The patterns of a model with the parameters that it has now."""
     if isinstance(source, Mapping):
         return source
+    subject = Subject(model)
     if not callable(source):
         raise PgigError(
             f"patterns must be Patterns, a dict or a function of the model, got {source!r}: Patterns.load reads a file"
         )
-    digest = model_digest(model)
-    for known, its, patterns in _kept:
-        if known is source and its == digest:
-            return patterns
-    _kept.append((source, digest, source(model)))
-    del _kept[:-_MOST_KEPT]
-    return _kept[-1][2]
+    kept: MutableMapping[Any, tuple[str, Patterns]] = subject.recall("estimated patterns", WeakKeyDictionary)
+    if source not in kept or kept[source][0] != subject.digest:
+        kept[source] = subject.digest, source(model)
+    return kept[source][1]

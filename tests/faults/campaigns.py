@@ -27,7 +27,8 @@ from torch import nn
 
 import pgig
 from pgig.records.config import read_toml
-from pgig.records.parts import parts_of, read_run, read_sums
+from pgig.records.part_files import read_run, read_sums
+from pgig.records.parts import parts_of
 from pgig.runs.labels import read_labels
 from pgig.vision import Preprocess
 from pgig.vision.image_folder import ImageFolder

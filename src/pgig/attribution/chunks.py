@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -15,9 +14,6 @@ from pgig.errors import PgigError
 CPU_BYTES = 256 * 2**20
 # More points than the paper's paths have would only take more memory; where points are tiny, more take less time.
 MOST_POINTS, MOST_TINY_POINTS, TINY_BYTES = 25, 1024, 8 * 2**20
-
-# None: as many as memory allows; "whole": all inputs at the same point together, for models that mix their rows
-BatchSize = int | Literal["whole"] | None
 
 
 class ChunkSize:
@@ -80,9 +76,3 @@ class ChunkSize:
             free, _ = torch.cuda.mem_get_info(self._device)
             return free // 2
         return CPU_BYTES
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    return isinstance(error, torch.OutOfMemoryError | MemoryError) or (
-        isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
-    )

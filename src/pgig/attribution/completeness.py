@@ -6,19 +6,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pgig.attribution.chunks import BatchSize, ChunkSize
+from pgig.attribution.chunks import ChunkSize
 from pgig.errors import PgigError
-from pgig.network.checks import check_model
+from pgig.subject.context import BatchSize
 from pgig.subject.inputs import Baseline, Inputs, PerInput, Tensors
 from pgig.subject.rows import check_rows
 from pgig.subject.scores import Explained, Score, Target
+from pgig.subject.subject import Subject
 
 _ROWS = 64  # inputs at a time
 
 
 def completeness(
     attribution: Tensors,
-    model: Callable[..., Any],
+    model: Callable[..., Any] | Subject,
     inputs: Tensors,
     target: Target = None,
     *,
@@ -37,7 +38,8 @@ def completeness(
         goes to zero.
     """
     batch = Inputs(inputs, baseline, None)
-    check_model(model, [], None)
+    subject = Subject.of(model)
+    subject.check([])
     parts = attribution if isinstance(attribution, tuple) else (attribution,)
     if [part.shape for part in parts] != [x.shape for x in batch.members]:
         raise PgigError(f"an attribution of shape {[tuple(p.shape) for p in parts]} is not one of these inputs")
@@ -46,12 +48,12 @@ def completeness(
 
     def outputs(inputs: Sequence[Tensor], rows: list[int]) -> Any:
         args, kwargs = further.rows(torch.tensor(rows))
-        return model(*(x.clone() for x in inputs), *args, **kwargs)
+        return subject(*(x.clone() for x in inputs), *args, **kwargs)
 
     ChunkSize(batch.count if batch_size == "whole" else batch_size, batch.device)  # refuses what is no size
     if batch_size != "whole" and batch.count > 1:
         check_rows(
-            model, batch.members, batch.at_baseline(), score, lambda x, rows: explained.judged(outputs(x, rows)),
+            subject, batch.members, batch.at_baseline(), score, lambda x, rows: explained.judged(outputs(x, rows)),
             alone=batch_size == 1,
         )  # fmt: skip
     change = []

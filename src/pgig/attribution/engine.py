@@ -8,20 +8,21 @@ import torch
 from torch import Tensor
 from torch.nn.utils import parametrize
 
-from pgig.attribution.chunks import BatchSize, ChunkSize, is_out_of_memory
+from pgig.attribution.chunks import ChunkSize
 from pgig.draws import draws
 from pgig.errors import PgigError
 from pgig.methods.points import Here, Points, Slice
 from pgig.methods.rules import Rule
 from pgig.methods.summaries import State
 from pgig.methods.table import Method, Start
-from pgig.network.checks import check_model, uncompiled, without_compilation
+from pgig.network.checks import FAILURES, is_out_of_memory, uncompiled
 from pgig.network.interception import RuleMode
-from pgig.network.layers import Layers
-from pgig.network.memory_format import formatted, runs_in_channels_last
+from pgig.network.memory_format import formatted
+from pgig.subject.context import BatchSize
 from pgig.subject.inputs import Baseline, Inputs, PerInput, Tensors, checked_ids
-from pgig.subject.rows import FAILURES, check_rows, why_not_one
+from pgig.subject.rows import check_rows, why_not_one
 from pgig.subject.scores import Explained, Score, Target
+from pgig.subject.subject import Subject
 
 Pass = tuple[Rule, Start]  # one backward pass
 
@@ -37,14 +38,13 @@ class Piece(NamedTuple):
 class Engine:
     def __init__(
         self,
-        model: Callable[..., Any],
+        subject: Subject,
         inputs: Tensors,
         target: Target,
         *,
         score: Score,
         baseline: Baseline,
         references: Tensors | None,
-        patterns: Mapping[str, Tensor] | None,
         rules: set[Rule],
         seed: int,
         ids: Sequence[Hashable] | Tensor | None,
@@ -53,8 +53,8 @@ class Engine:
         forward_kwargs: dict[str, Any] | None,
     ) -> None:
         self._inputs = Inputs(inputs, baseline, references)
-        self._model = without_compilation(model)
-        check_model(self._model, rules, patterns)
+        self._subject = subject
+        subject.check(rules)
         self._explained = Explained(score, target, self._inputs.count)
         self._extra = PerInput(forward_args, forward_kwargs, self._inputs.count)
         self._ids = checked_ids(ids, self._inputs.count)
@@ -64,15 +64,15 @@ class Engine:
         self._one_by_one = batch_size == 1
         self._size = ChunkSize(self._inputs.count if batch_size == "whole" else batch_size, self._inputs.device)
         self._rules = rules
-        self._patterns = patterns if any(rule.needs_patterns for rule in rules) else None
 
     @contextmanager
     def open(self) -> Iterator[None]:
         """Owns all that a run changes: grad mode and the rule mode, both gone at the end whatever happens."""
         with torch.inference_mode(False), torch.enable_grad(), parametrize.cached(), uncompiled():
             args, kwargs = self._extra.rows(torch.zeros(1, dtype=torch.long))
-            self._channels_last = runs_in_channels_last(self._model, self._inputs.members, args, kwargs)
-            self._layers = Layers(self._model, self._patterns, self._channels_last)
+            self._channels_last = self._subject.runs_in_channels_last(self._inputs.members, args, kwargs)
+            needs_patterns = any(rule.needs_patterns for rule in self._rules)
+            self._layers = self._subject.layers(self._channels_last, with_patterns=needs_patterns)
             try:
                 with RuleMode(self._layers, self._rules, self._channels_last) as self._mode:
                     yield
@@ -88,7 +88,7 @@ class Engine:
                 raise PgigError(f"{names} need references: pass references=, a tensor of inputs to draw from")
         if self._mixes_inputs(groups):
             check_rows(
-                self._model, self._inputs.members, self._inputs.at_baseline(), self._score, self._asked,
+                self._subject, self._inputs.members, self._inputs.at_baseline(), self._score, self._asked,
                 alone=self._one_by_one,
             )  # fmt: skip
             return self._run(groups, progress)
@@ -167,7 +167,7 @@ class Engine:
         """What is explained of some inputs, which belong to the given rows."""
         args, kwargs = self._extra.rows(torch.tensor(rows))
         given = formatted([x.clone() for x in inputs], self._channels_last)
-        return self._explained.judged(self._model(*given, *args, **kwargs))
+        return self._explained.judged(self._subject(*given, *args, **kwargs))
 
     def _gradients(
         self, pieces: list[Piece], slices: list[Slice], passes: list[Pass], at_input: bool
@@ -175,12 +175,12 @@ class Engine:
         rows = [row for row, first, last in pieces for _ in range(first, last)]
         leaves = [leaf.requires_grad_() for leaf in self._leaves(slices)]
         with (
-            self._size.measured(leaves, self._model),
+            self._size.measured(leaves, self._subject.model),
             torch.set_grad_enabled(bool(passes) or not self._size.is_known),
         ):
             # the model gets copies: it may work in place, and a leaf may not be written to
             args, kwargs = self._extra.rows(torch.tensor(rows))
-            output = self._model(*(leaf.clone() for leaf in leaves), *args, **kwargs)
+            output = self._subject(*(leaf.clone() for leaf in leaves), *args, **kwargs)
             if at_input:
                 self._explained.predict(output, rows)
             scores = self._explained(output, rows)

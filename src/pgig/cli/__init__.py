@@ -1,28 +1,23 @@
-"""The command line: parses, calls, prints."""
+"""The command line: parses, calls, prints. One file a command."""
 
 import sys
+from collections.abc import Sequence
 from importlib import import_module
 
 from pgig.cli.app import run
 
-# where each command lives, in the order of `pgig --help`
-_HOMES = {
-    "methods": "explain",
-    "explain": "explain",
-    "patterns": "patterns",
-    "check": "patterns",
-    "degrade": "degrade",
-    "report": "report",
-    "randomize": "randomize",
-    "stress": "synthetic",
-    "truth": "synthetic",
-    "demo": "synthetic",
-}
+# in the order of `pgig --help`
+COMMANDS = (
+    "methods", "explain", "patterns", "check", "degrade", "report", "randomize", "stress", "truth", "demo",
+)  # fmt: skip
 
 
-def main() -> None:
-    """Load what the command needs, and no more: a report needs no torch, and most need no matplotlib."""
-    wanted = sys.argv[1] if len(sys.argv) > 1 else ""
-    for home in [_HOMES[wanted]] if wanted in _HOMES else dict.fromkeys(_HOMES.values()):
-        import_module(f"pgig.cli.{home}")
-    run()
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command and give its exit code. What it sets in this process, such as threads, is as before at the end.
+
+    Loads what the command needs, and no more: a report needs no torch, and most need no matplotlib.
+    """
+    given = list(sys.argv[1:] if argv is None else argv)
+    for name in [given[0]] if given and given[0] in COMMANDS else COMMANDS:
+        import_module(f"pgig.cli.{name}")
+    return run(given)

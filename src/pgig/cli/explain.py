@@ -1,69 +1,35 @@
-"""pgig methods, pgig explain"""
+"""pgig explain"""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy
 import typer
 from rich.table import Table
 from torch import Tensor
 
 from pgig.cli.app import app
-from pgig.cli.options import (
-    Channels,
-    MaxPixels,
-    Mean,
-    Model,
-    Resize,
-    Size,
-    Std,
-    Threads,
-    Weights,
-    patterns_of,
-    preprocess_of,
-)
+from pgig.cli.groups import grouped
+from pgig.cli.hints import HINTS
+from pgig.cli.options import MethodOptions, ModelOptions, PreprocessOptions, Threads
 from pgig.cli.terminal import console, errors, progress_of, visible
 from pgig.errors import PgigError
-from pgig.explainers.occlusion import Occlusion
-from pgig.explainers.registry import OTHERS, explainers, needs_references
-from pgig.methods.table import METHODS, PAPER_METHODS, Method
+from pgig.explainers.registry import explainers
+from pgig.explainers.together import needing_references
 from pgig.patterns.patterns import Patterns
-from pgig.runs.explain import (
-    Picture,
-    Source,
-    chosen_methods,
-    explain_picture,
-    find_sources,
-    has_relu,
-    predictions,
-    read_classes,
-    read_references,
-)
+from pgig.records.explanation import Explanation
+from pgig.runs.explain import chosen_methods, explain_picture, has_relu, predictions, write_explanations
+from pgig.subject.subject import Subject
 from pgig.vision import Preprocess, load_model
-from pgig.vision.decoding import MAX_PIXELS
 from pgig.vision.image_folder import DAMAGED
+from pgig.vision.pictures import Picture, Source, find_sources, read_classes, read_references
 
 POOL = 64  # pictures that expected gradients draw from, at most
 
 
 @app.command()
-def methods() -> None:
-    """List the attribution methods with their options.
-
-    Example: `pgig methods`
-    """
-    table = Table(box=None, pad_edge=False)
-    table.add_column("method", no_wrap=True)
-    table.add_column("what it is")
-    table.add_column("options")
-    known: dict[str, Method | Occlusion] = {**METHODS, **OTHERS}
-    for name, method in known.items():
-        options = ", ".join(f"{key}={value}" for key, value in method.options.items())
-        table.add_row(name, method.about, options, style=None if name in PAPER_METHODS else "dim")
-    console.print(table)
-
-
-@app.command()
+@grouped
 def explain(
     images: Annotated[
         list[Path],
@@ -71,34 +37,18 @@ def explain(
             metavar="IMAGE...", help="Image files; or folders, zip or tar files of them.", show_default=False
         ),
     ],
-    model: Model,
-    weights: Weights = None,
-    methods: Annotated[
-        str,
-        typer.Option(help="Names, comma between (`pgig methods`; `module:name` for your own); or `all`: the paper's."),
-    ] = "all",
+    network: ModelOptions,
+    asked: MethodOptions,
+    image: PreprocessOptions,
     target: Annotated[int | None, typer.Option(help="The class to explain; without, the predicted one.")] = None,
-    patterns: Annotated[Path | None, typer.Option(help="Patterns of this model (safetensors).")] = None,
-    references: Annotated[
-        Path | None, typer.Option(help="Folder of images for expected_gradients; without, the other images given.")
-    ] = None,
     out: Annotated[Path, typer.Option(help="Folder to write to.")] = Path("explained"),
     save_arrays: Annotated[bool, typer.Option("--save-arrays", help="Also write the raw attributions.")] = False,
     classes: Annotated[Path | None, typer.Option(help="Class names, one per line, line = class index.")] = None,
-    score: Annotated[str, typer.Option(help="`probability` or `logit`.")] = "probability",
     steps: Annotated[int | None, typer.Option(help="Steps of the paths; without, the paper's.")] = None,
     samples: Annotated[int | None, typer.Option(help="Noisy or reference samples; without, the paper's.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the random draws.")] = 0,
     batch_size: Annotated[
         str | None, typer.Option(help="Points at once; without, by memory; `whole` for a model that mixes its rows.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Use patterns of other weights all the same.")] = False,
-    size: Size = 224,
-    resize: Resize = 256,
-    mean: Mean = None,
-    std: Std = None,
-    channels: Channels = None,
-    max_pixels: MaxPixels = MAX_PIXELS,
     threads: Threads = None,
 ) -> None:
     """Show what mattered to a model in an image: predictions, a heat map per method, and a sheet of all.
@@ -112,54 +62,63 @@ def explain(
 
     `pgig explain photos/ --model vgg16 --weights default --methods integrated_gradients`
     """
-    preprocess = preprocess_of(weights, size, resize, mean, std, channels, max_pixels)
+    preprocess = image.preprocess(network.weights)
     names = read_classes(classes) if classes else []
     sources = find_sources(images)
     skipped: dict[str, str] = {}
     known = _first_pictures(sources, preprocess, skipped)
     first = next(iter(known.values()))
-    drawn_from = read_references(references, preprocess) if references else None
-    chosen, left_out = chosen_methods(methods, patterns is not None, drawn_from is not None or len(known) > 1)
-    given = {"steps": steps, "samples": samples}
-    options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    options |= {"score": score, "seed": seed, "batch_size": _batch_size(batch_size), "black": preprocess.black}
-    options["patterns"] = patterns_of(patterns, force) if patterns else None
-    if options["patterns"] is not None:
-        _warn_of_other_preprocessing(options["patterns"], preprocess)
-    network = load_model(model, weights)
-    if isinstance(options["patterns"], Patterns):
-        options["patterns"].check(network)
-    predictions(network, first)  # does the model take such images at all?
-    if methods == "all" and not has_relu(network, first):
+    drawn_from = read_references(asked.references, preprocess) if asked.references else None
+    chosen, lacking = chosen_methods(
+        asked.methods, asked.patterns is not None, drawn_from is not None or len(known) > 1
+    )  # fmt: skip
+    options: dict[str, Any] = {"steps": steps, "samples": samples}
+    options = {name: value for name, value in options.items() if value is not None}
+    options |= {
+        "score": asked.score, "seed": asked.seed, "batch_size": _batch_size(batch_size), "black": preprocess.black,
+    }  # fmt: skip
+    patterns = asked.read_patterns()
+    _note_other_preprocessing(patterns, preprocess)
+    subject = Subject(load_model(network.model, network.weights), patterns)
+    subject.check_patterns()
+    predictions(subject.module, first)  # does the model take such images at all?
+    left_out = [f"left out: {', '.join(found)} ({HINTS[what]})" for what, found in lacking.items()]
+    if asked.methods == "all" and not has_relu(subject.module, first):
         chosen.remove("guided_backprop")
         left_out.append("left out: guided_backprop (the model has no ReLU)")
     for line in left_out:
         console.print(line, style="yellow")
     out.mkdir(parents=True, exist_ok=True)
-    pool = _pool(sources, preprocess, known) if drawn_from is None and needs_references(explainers(chosen)) else {}
+    draws_others = drawn_from is None and needing_references(explainers(chosen))
+    pool = _pool(sources, preprocess, known) if draws_others else {}
     for source in sources:
         picture = known.pop(source.name, None) or _read(source, preprocess, skipped)
         if picture is None:
             continue
-        likeliest = predictions(network, picture)
+        likeliest = predictions(subject.module, picture)
         _print_predictions(source.shown if source.in_folder else picture.name, likeliest, names)
         others = [x for name, x in pool.items() if name != picture.name]
         wanted = likeliest[0][0] if target is None else target
+        references = drawn_from if drawn_from is not None else others
         with progress_of(f"{picture.name}: {len(chosen)} methods") as progress:
-            found = explain_picture(
-                network, picture, chosen, wanted, out, drawn_from if drawn_from is not None else others,
-                save_arrays=save_arrays, progress=progress, **options,
-            )  # fmt: skip
-        for name, attribution in found.items():
-            if not attribution.any():
-                errors.print(f"{name} is zero everywhere: its heat map is blank", highlight=False)
-        console.print(
-            f"wrote {out / picture.name}/sheet.png and the heat maps beside it", highlight=False, soft_wrap=True
-        )
+            found = explain_picture(subject, picture, chosen, wanted, references, progress=progress, **options)
+        write_explanations(found, picture, out, save_arrays=save_arrays)
+        _print_written(found, out / picture.name)
+    _print_skipped(skipped, len(sources))
+
+
+def _print_written(found: Mapping[str, Explanation], folder: Path) -> None:
+    for name, explanation in found.items():
+        if not numpy.any(explanation.attribution):
+            errors.print(f"{name} is zero everywhere: its heat map is blank", highlight=False)
+    console.print(f"wrote {folder}/sheet.png and the heat maps beside it", highlight=False, soft_wrap=True)
+
+
+def _print_skipped(skipped: Mapping[str, str], count: int) -> None:
     for shown, reason in skipped.items():
         errors.print(f"skipped {shown}: {reason}", highlight=False, soft_wrap=True)
     if skipped:
-        errors.print(f"{len(skipped)} of {len(sources)} images skipped", highlight=False)
+        errors.print(f"{len(skipped)} of {count} images skipped", highlight=False)
 
 
 def _read(source: Source, preprocess: Preprocess, skipped: dict[str, str]) -> Picture | None:
@@ -214,7 +173,7 @@ def _print_predictions(name: str, likeliest: list[tuple[int, float]], names: lis
     console.print(table)
 
 
-def _warn_of_other_preprocessing(patterns: Mapping[str, Any], preprocess: Preprocess) -> None:
+def _note_other_preprocessing(patterns: Mapping[str, Tensor] | None, preprocess: Preprocess) -> None:
     stored = patterns.facts.get("preprocessing", {}) if isinstance(patterns, Patterns) else {}
     for name, now in preprocess.facts.items():
         before = stored.get(name)

@@ -1,11 +1,14 @@
-"""Options that several commands have, and reading them."""
+"""Options that several commands have, in groups."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import torch
 import typer
 
+from pgig.degradation import Protocol
+from pgig.degradation.protocol import Departure, Order
 from pgig.errors import PgigError
 from pgig.patterns.patterns import Patterns
 from pgig.vision import MODELS, Preprocess
@@ -23,16 +26,9 @@ Weights = Annotated[
     ),
 ]
 Size = Annotated[int, typer.Option(help="Side of the centre crop.")]
-Resize = Annotated[int, typer.Option(help="Short side before the crop.")]
-Mean = Annotated[str | None, typer.Option(help="Three numbers for values in 0..1, comma between; without, ImageNet's.")]
-Std = Annotated[str | None, typer.Option(help="Likewise.")]
-MaxPixels = Annotated[int, typer.Option(help="Images of more pixels are refused, for the sake of memory.")]
 Threads = Annotated[
     int | None, typer.Option(help="Of torch; without, its own choice.", callback=lambda value: set_threads(value))
 ]
-Channels = Annotated[str | None, typer.Option(help="`RGB` (without) or `BGR`.")]
-
-
 _MOST_THREADS = 512  # far more end torch itself
 
 
@@ -44,18 +40,108 @@ def set_threads(number: int | None) -> int | None:
     return number
 
 
-def preprocess_of(
-    weights: str | None, size: int, resize: int, mean: str | None, std: str | None, channels: str | None,
-    max_pixels: int = MAX_PIXELS,
-) -> Preprocess:  # fmt: skip
-    default = PUBLISHED_PREPROCESS if weights and weights.endswith(".npz") else Preprocess()
-    return Preprocess(
-        size, resize,
-        default.mean if mean is None else _three(mean, "mean"),
-        default.std if std is None else _three(std, "std"),
-        default.channels if channels is None else channels,  # type: ignore[arg-type]
-        max_pixels,
-    )  # fmt: skip
+@dataclass(frozen=True)
+class ModelOptions:
+    model: Model
+    weights: Weights = None
+
+
+@dataclass(frozen=True)
+class PreprocessOptions:
+    """How image files become what the model takes."""
+
+    size: Size = 224
+    resize: Annotated[int, typer.Option(help="Short side before the crop.")] = 256
+    mean: Annotated[
+        str | None, typer.Option(help="Three numbers for values in 0..1, comma between; without, ImageNet's.")
+    ] = None
+    std: Annotated[str | None, typer.Option(help="Likewise.")] = None
+    channels: Annotated[str | None, typer.Option(help="`RGB` (without) or `BGR`.")] = None
+    max_pixels: Annotated[int, typer.Option(help="Images of more pixels are refused, for the sake of memory.")] = (
+        MAX_PIXELS
+    )
+
+    def preprocess(self, weights: str | None) -> Preprocess:
+        """What is not given is as the weights have it."""
+        default = PUBLISHED_PREPROCESS if weights and weights.endswith(".npz") else Preprocess()
+        return Preprocess(
+            size=self.size,
+            resize=self.resize,
+            mean=default.mean if self.mean is None else _three(self.mean, "mean"),
+            std=default.std if self.std is None else _three(self.std, "std"),
+            channels=default.channels if self.channels is None else self.channels,  # type: ignore[arg-type]
+            max_pixels=self.max_pixels,
+        )
+
+
+@dataclass(frozen=True)
+class MethodOptions:
+    """Who explains what."""
+
+    methods: Annotated[
+        str,
+        typer.Option(
+            help="Names, comma between (`pgig methods`); `all`: the paper's ten and random; also `occlusion`, variants "
+            "such as `pgig+start=one`, and `module:name` for your own."
+        ),
+    ] = "all"
+    patterns: Annotated[Path | None, typer.Option(help="Patterns of this model (safetensors).")] = None
+    force: Annotated[bool, typer.Option("--force", help="Use patterns of other weights all the same.")] = False
+    references: Annotated[
+        Path | None, typer.Option(help="Images for expected_gradients; without, the other images.")
+    ] = None
+    score: Annotated[str, typer.Option(help="`probability` or `logit`.")] = "probability"
+    seed: Annotated[int, typer.Option(help="Of all random draws.")] = 0
+
+    def read_patterns(self) -> Any:
+        """A plain dict where they are to be used for other weights too."""
+        if self.patterns is None:
+            return None
+        found = Patterns.load(self.patterns)
+        return dict(found) if self.force else found
+
+
+@dataclass(frozen=True)
+class ProtocolOptions:
+    """How patches are ranked and replaced."""
+
+    patch: Annotated[int, typer.Option(help="Side of a patch, in pixels.")] = 9
+    steps: Annotated[int, typer.Option(help="Scores to take, each after more patches are replaced.")] = 100
+    patches_per_step: Annotated[int, typer.Option(help="Patches to replace between two scores.")] = 1
+    order: Annotated[str, typer.Option(help=", ".join(f"`{name}`" for name in get_args(Order)))] = "descending"
+    fill: Annotated[str, typer.Option(help="`mean` (of the patch), `image_mean`, `blur`, `road`, or a number.")] = (
+        "mean"
+    )
+    protocol: Annotated[
+        str, typer.Option(help=f"{', '.join(f'`{name}`' for name in get_args(Departure))}: the released code's way.")
+    ] = "paper"
+
+    def as_protocol(self) -> Protocol:
+        return Protocol(
+            patch=self.patch,
+            steps=self.steps,
+            patches_per_step=self.patches_per_step,
+            order=self.order,  # type: ignore[arg-type]
+            fill=self.fill,
+            departure=self.protocol,  # type: ignore[arg-type]
+        )
+
+
+@dataclass(frozen=True)
+class ExecutionOptions:
+    """Where and how a run is worked on; none of it changes the result, to rounding."""
+
+    evaluator: Annotated[
+        str, typer.Option(help="`dense`: whole forward passes; `incremental`: only what a patch reaches; or `auto`.")
+    ] = "auto"
+    workers: Annotated[int, typer.Option(help="Processes; torch's threads are divided among them.")] = 1
+    batch_size: Annotated[
+        int | None, typer.Option(help="Images, or pairs of image and method, at once; without, what memory allows.")
+    ] = None
+    memory: Annotated[
+        float | None, typer.Option(help="GB for kept activations; without, a quarter of what is free.")
+    ] = None
+    threads: Threads = None
 
 
 def regime_of(text: str) -> Any:
@@ -65,11 +151,6 @@ def regime_of(text: str) -> Any:
     if any(len(pair) != 2 for pair in pairs):
         raise PgigError(f"--regime needs one name, or layer=regime with commas between, got {text!r}")
     return {layer.strip(): name.strip() for layer, name in pairs}
-
-
-def patterns_of(path: Path, force: bool) -> Any:
-    found = Patterns.load(path)
-    return dict(found) if force else found
 
 
 def _three(text: str, what: str) -> tuple[float, float, float]:

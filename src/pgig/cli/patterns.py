@@ -1,70 +1,62 @@
-"""pgig patterns, pgig check"""
+"""pgig patterns"""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from torch import Tensor, nn
+from torch import nn
 
 from pgig.cli.app import app
-from pgig.cli.options import (
-    Channels,
-    MaxPixels,
-    Mean,
-    Model,
-    Resize,
-    Size,
-    Std,
-    Threads,
-    Weights,
-    preprocess_of,
-    regime_of,
-)
+from pgig.cli.groups import grouped
+from pgig.cli.options import ModelOptions, PreprocessOptions, Threads, regime_of
 from pgig.cli.terminal import console, progress_of, stoppable, visible
-from pgig.degradation import Protocol
 from pgig.errors import PgigError
-from pgig.explaining.check import check as preflight
 from pgig.files import check_target
+from pgig.patterns.patterns import Patterns
 from pgig.patterns.quality import signal_quality
-from pgig.runs.evaluators import Wish, choose
 from pgig.runs.patterns import estimate_from_folder
-from pgig.vision import load_model
-from pgig.vision.decoding import MAX_PIXELS
+from pgig.vision import Preprocess, load_model
 from pgig.vision.image_folder import ImageFolder
-from pgig.vision.models import check_image, classes_of
-from pgig.vision.preprocess import example as torch_example
+from pgig.vision.models import check_image
 from pgig.vision.published import read_published_patterns
 
 
-@app.command()
-def patterns(
-    model: Model,
-    out: Annotated[Path, typer.Option(help="Patterns file to write (safetensors).")],
+@dataclass(frozen=True)
+class EstimationOptions:
+    """From which images, and how."""
+
     images: Annotated[
         Path | None, typer.Option(help="Folder of images, flat or one level per class; or a zip or tar file.")
-    ] = None,
-    weights: Weights = None,
-    limit: Annotated[int | None, typer.Option(help="Only the first N images.", min=1)] = None,
-    batch_size: Annotated[int, typer.Option(help="Images at once.")] = 8,
+    ] = None
+    limit: Annotated[int | None, typer.Option(help="Only the first N images.", min=1)] = None
+    batch_size: Annotated[int, typer.Option(help="Images at once.")] = 8
     regime: Annotated[
         str, typer.Option(help="`auto`, `positive`, `negative`, `linear`, `centred`; or layer=regime, comma between.")
-    ] = "auto",
-    resume: Annotated[bool, typer.Option("--resume", help="Go on where an interrupted run stopped.")] = False,
+    ] = "auto"
+    resume: Annotated[bool, typer.Option("--resume", help="Go on where an interrupted run stopped.")] = False
     moments: Annotated[
         Path | None, typer.Option(help="Keep the moments here; without, beside OUT until it is done.")
-    ] = None,
+    ] = None
     held_out: Annotated[
         int, typer.Option(help="Keep the last N images out, and measure the signal quality on them.", min=0)
-    ] = 0,
+    ] = 0
+
+    def checkpoint(self, out: Path) -> Path:
+        """Where the moments go while work is under way."""
+        return self.moments or out.with_name(f"{out.stem}.moments.safetensors")
+
+
+@app.command()
+@grouped
+def patterns(
+    network: ModelOptions,
+    out: Annotated[Path, typer.Option(help="Patterns file to write (safetensors).")],
+    asked: EstimationOptions,
+    image: PreprocessOptions,
     imported: Annotated[
         Path | None, typer.Option("--import", help="Take the published VGG-16 patterns (.npz) in place of images.")
     ] = None,
-    size: Size = 224,
-    resize: Resize = 256,
-    mean: Mean = None,
-    std: Std = None,
-    channels: Channels = None,
-    max_pixels: MaxPixels = MAX_PIXELS,
     threads: Threads = None,
 ) -> None:
     """Estimate patterns of a model from images, for PGIG and pattern attribution.
@@ -80,77 +72,44 @@ def patterns(
 
     `pgig patterns --model vgg16 --weights vgg16.npz --import patterns.npz --out vgg16.safetensors`
     """
-    if (images is None) == (imported is None):
+    if (asked.images is None) == (imported is None):
         raise PgigError("give either --images or --import")
-    _check_targets(out, moments, weights)
-    network = load_model(model, weights)
+    _check_targets(out, asked.moments, network.weights)
+    model = load_model(network.model, network.weights)
     if imported is not None:
-        found = read_published_patterns(imported).for_model(network)
+        found = read_published_patterns(imported).for_model(model)
     else:
-        preprocess = preprocess_of(weights, size, resize, mean, std, channels, max_pixels)
-        folder, kept_out = ImageFolder.open(Path(str(images))).first(limit).split(held_out)
-        check_image(network, preprocess.size)
-        checkpoint = moments or out.with_name(f"{out.stem}.moments.safetensors")
-        if moments is None and not resume and checkpoint.exists():
-            raise PgigError(
-                f"{checkpoint} holds what an unfinished estimation has done: give --resume to go on, or delete it to "
-                "begin anew"
-            )
-        console.print(f"{len(folder.names)} images of {images}; {preprocess}", highlight=False, soft_wrap=True)
-        with stoppable(checkpoint) as stop, progress_of(f"patterns of {model}", "images") as progress:
-            found, skipped = estimate_from_folder(
-                network, folder, preprocess, checkpoint, regime=regime_of(regime), batch_size=batch_size, resume=resume,
-                progress=progress, stop=stop,
-            )  # fmt: skip
-        if held_out:
-            batches = (batch for _, batch in kept_out.batches(preprocess, batch_size, 0, skipped))
-            found = found.with_quality(signal_quality(network, found, batches))
-        for name, reason in skipped.items():
-            console.print(f"skipped {name}: {reason}", style="yellow", highlight=False)
-        if skipped:
-            console.print(f"{len(skipped)} of {len(folder.names) + held_out} images skipped", style="yellow")
+        found = _estimated(model, network.model, asked, image.preprocess(network.weights), out)
     found.save(out)
-    if imported is None and moments is None:
-        checkpoint.unlink(missing_ok=True)
+    if imported is None and asked.moments is None:
+        asked.checkpoint(out).unlink(missing_ok=True)
     print(visible(str(found.health()), lines=True))  # noqa: T201 (a wide table: no wrapping)
     console.print(f"wrote {out}", highlight=False, soft_wrap=True)
 
 
-@app.command()
-def check(
-    model: Model,
-    weights: Weights = "random",
-    size: Size = 224,
-    threads: Threads = None,
-) -> None:
-    """Look at a model before you rely on it: how every operation is treated, and a self-test of the rules.
-
-    Also which evaluator a degradation run would use on it, and why.
-
-    Exit code 0 if pattern methods can be trusted on it, 2 if not.
-
-    Examples:
-    `pgig check --model resnet50`
-
-    `pgig check --model mynet:make --size 64`
-    """
-    network = load_model(model, None if ":" in model and weights == "random" else weights)
-    check_image(network, size)
-    image = torch_example(size)
-    report = preflight(network, image)
-    print(visible(str(report), lines=True))  # noqa: T201 (a wide table: no wrapping)
-    print(f"degradation: {_evaluator(network, image, size)}")  # noqa: T201
-    if not report.ok:
-        raise typer.Exit(2)
-
-
-def _evaluator(network: nn.Module, image: Tensor, size: int) -> str:
-    """Which one a degradation run would use, or why there can be none."""
-    try:
-        classes_of(network, size)
-    except PgigError as error:
-        return f"not possible: {error}"
-    return choose(Wish(), network, image, Protocol(patch=min(9, size), steps=1)).note
+def _estimated(model: nn.Module, name: str, asked: EstimationOptions, preprocess: Preprocess, out: Path) -> Patterns:
+    folder, kept_out = ImageFolder.open(Path(str(asked.images))).first(asked.limit).split(asked.held_out)
+    check_image(model, preprocess.size)
+    checkpoint = asked.checkpoint(out)
+    if asked.moments is None and not asked.resume and checkpoint.exists():
+        raise PgigError(
+            f"{checkpoint} holds what an unfinished estimation has done: give --resume to go on, or delete it to "
+            "begin anew"
+        )
+    console.print(f"{len(folder.names)} images of {asked.images}; {preprocess}", highlight=False, soft_wrap=True)
+    with stoppable(checkpoint) as stop, progress_of(f"patterns of {name}", "images") as progress:
+        found, skipped = estimate_from_folder(
+            model, folder, preprocess, checkpoint, regime=regime_of(asked.regime), batch_size=asked.batch_size,
+            resume=asked.resume, progress=progress, stop=stop,
+        )  # fmt: skip
+    if asked.held_out:
+        batches = (batch for _, batch in kept_out.batches(preprocess, asked.batch_size, 0, skipped))
+        found = found.with_quality(signal_quality(model, found, batches))
+    for image, reason in skipped.items():
+        console.print(f"skipped {image}: {reason}", style="yellow", highlight=False)
+    if skipped:
+        console.print(f"{len(skipped)} of {len(folder.names) + asked.held_out} images skipped", style="yellow")
+    return found
 
 
 def _check_targets(out: Path, moments: Path | None, weights: str | None) -> None:

@@ -6,24 +6,26 @@ from typing import Annotated, Any
 import typer
 
 from pgig.cli.app import app
-from pgig.cli.options import Channels, MaxPixels, Mean, Model, Resize, Size, Std, Threads, Weights, preprocess_of
+from pgig.cli.groups import grouped
+from pgig.cli.options import ModelOptions, PreprocessOptions, Threads
 from pgig.cli.terminal import console, errors, goes_on, progress_of
 from pgig.errors import PgigError
+from pgig.explainers.registry import names_in
 from pgig.files import check_target
 from pgig.patterns.patterns import Patterns
 from pgig.runs.ownership import owned
 from pgig.runs.randomize import Randomization, run_randomization
 from pgig.vision import load_model
-from pgig.vision.decoding import MAX_PIXELS
 from pgig.vision.image_folder import ImageFolder
 
 
 @app.command()
+@grouped
 def randomize(
-    model: Model,
+    network: ModelOptions,
     images: Annotated[Path, typer.Option(help="Folder of images to explain; or a zip or tar file.")],
     out: Annotated[Path, typer.Option(help="Folder of the run; given again, it goes on.")],
-    weights: Weights = None,
+    image: PreprocessOptions,
     patterns: Annotated[
         Path | None, typer.Option(help="Patterns of this model (safetensors), to be kept frozen; without, none are.")
     ] = None,
@@ -44,12 +46,6 @@ def randomize(
     layers: Annotated[int | None, typer.Option(help="Only N layers, evenly spread; without, every layer.")] = None,
     score: Annotated[str, typer.Option(help="`probability` or `logit`.")] = "probability",
     seed: Annotated[int, typer.Option(help="Of all random draws.")] = 0,
-    size: Size = 224,
-    resize: Resize = 256,
-    mean: Mean = None,
-    std: Std = None,
-    channels: Channels = None,
-    max_pixels: MaxPixels = MAX_PIXELS,
     threads: Threads = None,
 ) -> None:
     """Measure how attributions change when layers of the model are randomised, from the top.
@@ -71,16 +67,16 @@ def randomize(
         raise PgigError("--out is the folder of the images: give another")
     listed: Any = tuple(dict.fromkeys(mode.strip() for mode in modes.split(",") if mode.strip()))
     job = Randomization(
-        ImageFolder.open(images).first(limit), preprocess_of(weights, size, resize, mean, std, channels, max_pixels),
-        tuple(name.strip() for name in methods.split(",") if name.strip()), out,
-        Patterns.load(patterns) if patterns else None,
-        ImageFolder.open(estimate_from).first(estimate_limit) if estimate_from else None,
-        listed, layers, score, seed,
+        model=network.model, images=ImageFolder.open(images).first(limit),
+        preprocess=image.preprocess(network.weights), methods=tuple(names_in(methods)), out=out,
+        patterns=Patterns.load(patterns) if patterns else None,
+        estimation=ImageFolder.open(estimate_from).first(estimate_limit) if estimate_from else None,
+        modes=listed, layers=layers, score=score, seed=seed,  # type: ignore[arg-type]
     )  # fmt: skip
-    network = load_model(model, weights)
+    model = load_model(network.model, network.weights)
     with owned(out):
         with goes_on(out), progress_of(f"{out.name}: randomised layers", "images") as progress:
-            run_randomization(job, model, network, progress)
+            run_randomization(job, model, progress)
         from pgig.report.randomization import write_randomization  # matplotlib is slow to load
 
         page = write_randomization(out)

@@ -2,10 +2,9 @@
 
 import math
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy
 import torch
@@ -13,14 +12,16 @@ from torch import Tensor, nn
 
 from pgig.degradation.dense import check_score, score_of
 from pgig.errors import PgigError, PgigWarning
+from pgig.explainers.protocol import Needs, typed
 from pgig.incremental import Plan, TracingError, plan_of
 from pgig.incremental.agreement import agrees
 from pgig.incremental.covering import covered_outputs
 from pgig.incremental.plan import Boxes
 from pgig.methods.rules import plain
-from pgig.network.checks import check_model
+from pgig.subject.context import Context
 from pgig.subject.rows import check_rows
 from pgig.subject.scores import Target
+from pgig.subject.subject import Subject
 
 _ROWS = 32  # covered images at once
 _TRIED = 3  # windows that are also computed whole
@@ -46,17 +47,32 @@ class Occlusion:
     def options(self) -> dict[str, Any]:
         return asdict(self)
 
-    def with_options(self, given: Mapping[str, str]) -> "Occlusion":
-        """The same with other options, as they are written: `window=8`."""
-        if unknown := given.keys() - self.options.keys():
-            raise PgigError(f"no option {sorted(unknown)[0]} here; occlusion has: {', '.join(self.options)}")
-        try:
-            return replace(self, **{key: type(self.options[key])(text) for key, text in given.items()})
-        except ValueError as error:
-            raise PgigError(f"expected a number: {error}") from None
+    @property
+    def needs(self) -> Needs:
+        return Needs(memory=OCCLUSION_BYTES)
+
+    @property
+    def shares(self) -> None:
+        return None
+
+    def with_options(self, **values: Any) -> "Occlusion":
+        """The same with other options: `window=8`."""
+        if unknown := values.keys() - self.options.keys():
+            raise PgigError(f"no option {sorted(unknown)[0]}")
+        return replace(self, **{key: typed(value, self.options[key]) for key, value in values.items()})
+
+    def explain(self, subject: Subject, x: Tensor, target: Tensor, context: Context) -> Tensor:
+        if callable(context.score):
+            raise PgigError("occlusion takes the score 'probability' or 'logit', not a function")
+        return self(subject, x, target, context.score)
 
     def __call__(
-        self, model: nn.Module, x: Tensor, target: Target = None, score: str = "probability", incremental: bool = True
+        self,
+        model: nn.Module | Subject,
+        x: Tensor,
+        target: Target = None,
+        score: str = "probability",
+        incremental: bool = True,
     ) -> Tensor:
         """Attributions shaped like x, [n, channels, height, width], the same in every channel.
 
@@ -64,18 +80,19 @@ class Occlusion:
         incremental: compute only what each window reaches, where the model can be treated so.
         """
         check_score(score)
-        check_model(model, [plain], None)
+        subject = Subject.of(model)
+        subject.check([plain])
         if not isinstance(x, Tensor) or x.dim() != 4 or len(x) == 0:
             raise PgigError("occlusion needs a tensor of images, [n, channels, height, width]")
         if not bool(x.isfinite().all()):
             raise PgigError("inputs have NaN or infinite values")
-        target = _classes(model, x, target)
+        target = _classes(subject, x, target)
         check_rows(
-            model, [x], [torch.full_like(x, self.baseline)], score, lambda given, _: model(given[0].clone()),
+            subject, [x], [torch.full_like(x, self.baseline)], score, lambda given, _: subject(given[0].clone()),
             remedy="occlusion, which puts many covered images through at once, cannot take it",
         )  # fmt: skip
         boxes = self.boxes(x.shape[2], x.shape[3])
-        return torch.cat([self._map(model, x[n : n + 1], target[n : n + 1], score, boxes, incremental)
+        return torch.cat([self._map(subject, x[n : n + 1], target[n : n + 1], score, boxes, incremental)
                           for n in range(len(x))])  # fmt: skip
 
     def boxes(self, height: int, width: int) -> Boxes:  # [windows, 2, (lo, hi)]
@@ -85,13 +102,13 @@ class Occlusion:
         down, across = (_intervals(size, self.window, self.stride) for size in (height, width))
         return numpy.array([[one, other] for one in down for other in across])
 
-    def _map(self, model: nn.Module, x: Tensor, target: Tensor, score: str, boxes: Boxes, incremental: bool) -> Tensor:
+    def _map(self, subject: Subject, x: Tensor, target: Tensor, score: str, boxes: Boxes, incremental: bool) -> Tensor:
         fill = torch.full_like(x, self.baseline)
         with torch.no_grad():
-            intact = _finite(score_of(model(x.clone()), target, score).double())
-            outputs = _incremental_outputs(model, x, boxes, fill) if incremental else None
+            intact = _finite(score_of(subject(x.clone()), target, score).double())
+            outputs = _incremental_outputs(subject, x, boxes, fill) if incremental else None
             if outputs is None:
-                outputs = torch.cat(list(_whole_outputs(model, x, boxes, fill)))
+                outputs = torch.cat(list(_whole_outputs(subject, x, boxes, fill)))
             scores = _finite(score_of(outputs, target.expand(len(outputs)), score).double())
         total = torch.zeros(x.shape[2:], dtype=torch.float64, device=x.device)
         covers = torch.zeros_like(total)
@@ -102,7 +119,7 @@ class Occlusion:
 
 
 def occlusion(
-    model: nn.Module,
+    model: nn.Module | Subject,
     inputs: Tensor,
     target: Target = None,
     *,
@@ -115,10 +132,10 @@ def occlusion(
     return Occlusion(window, stride, baseline)(model, inputs, target, score)
 
 
-def _classes(model: nn.Module, x: Tensor, target: Target) -> Tensor:
+def _classes(subject: Subject, x: Tensor, target: Target) -> Tensor:
     """One class for each image."""
     with torch.no_grad():
-        output = model((x[:1] if target is not None else x).clone())  # it may write to what it is given
+        output = subject((x[:1] if target is not None else x).clone())  # it may write to what it is given
     if not isinstance(output, Tensor) or output.dim() != 2:
         raise PgigError("occlusion needs a model that returns one row of class scores per image")
     if target is None:
@@ -146,7 +163,7 @@ def _intervals(size: int, window: int, stride: int) -> list[tuple[int, int]]:
     return [(n * stride, min(n * stride + window, size)) for n in range(count)]
 
 
-def _whole_outputs(model: nn.Module, x: Tensor, boxes: Boxes, fill: Tensor) -> Iterator[Tensor]:
+def _whole_outputs(subject: Subject, x: Tensor, boxes: Boxes, fill: Tensor) -> Iterator[Tensor]:
     """The definition: a forward pass for every window."""
     with torch.no_grad():
         for first in range(0, len(boxes), _ROWS):
@@ -154,14 +171,10 @@ def _whole_outputs(model: nn.Module, x: Tensor, boxes: Boxes, fill: Tensor) -> I
             now = x.repeat(len(some), 1, 1, 1)
             for row, ((top, bottom), (left, right)) in enumerate(some):
                 now[row, :, top:bottom, left:right] = fill[0, :, top:bottom, left:right]
-            yield model(now)
+            yield subject(now)
 
 
-# Plans of models, for the next image of the same shape; they go with their models.
-_plans: WeakKeyDictionary[nn.Module, tuple[object, Plan | None]] = WeakKeyDictionary()
-
-
-def _incremental_outputs(model: nn.Module, x: Tensor, boxes: Boxes, fill: Tensor) -> Tensor | None:
+def _incremental_outputs(subject: Subject, x: Tensor, boxes: Boxes, fill: Tensor) -> Tensor | None:
     """By what each window reaches; None where the model cannot be treated so.
 
     A few windows are also computed whole: a plan that says otherwise, since the model has changed or is beyond it, is
@@ -169,19 +182,21 @@ def _incremental_outputs(model: nn.Module, x: Tensor, boxes: Boxes, fill: Tensor
     """
     key = tuple(x.shape), x.dtype, x.device
     some = numpy.unique(numpy.linspace(0, len(boxes) - 1, _TRIED).astype(int))
-    wanted = torch.cat(list(_whole_outputs(model, x, boxes[some], fill)))
-    intact = model(x.clone())
+    wanted = torch.cat(list(_whole_outputs(subject, x, boxes[some], fill)))
+    intact = subject(x.clone())
+    plans = subject.recall("plans", dict[object, Plan | None])  # for the next image of the same shape
     for kept in (True, False):
         try:
-            if not kept or model not in _plans or _plans[model][0] != key:
-                _plans[model] = key, plan_of(model, x)
-            plan = _plans[model][1]
+            if not kept or key not in plans:
+                plans.clear()  # they take memory: one shape at a time
+                plans[key] = plan_of(subject.module, x)
+            plan = plans[key]
             if plan is None:
                 return None
             rows = max(1, min(_ROWS, OCCLUSION_BYTES // plan.bytes_per_row - 1))
             found = torch.cat(list(covered_outputs(plan, x, boxes, fill, rows)))
         except TracingError:
-            _plans[model] = key, None
+            plans[key] = None
             return None
         except RuntimeError:  # what a model that has changed since may lead to
             continue

@@ -1,19 +1,17 @@
-"""attribute() and attribute_all(): shares points between methods, packs inputs into chunks, sums up the terms."""
+"""attribute() and attribute_all(): the front door for gradients."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, TypedDict, Unpack
 
 from torch import Tensor
 
-from pgig.attribution.chunks import BatchSize
-from pgig.attribution.engine import Engine
-from pgig.methods.points import Points
+from pgig.attribution.methods import Progress, attributions
 from pgig.methods.quadrature import Quadrature
 from pgig.methods.table import Method, Start, method_table
+from pgig.subject.context import BatchSize
 from pgig.subject.inputs import Baseline, Tensors
 from pgig.subject.scores import Score, Target
-
-Progress = Callable[[int, int], object]
+from pgig.subject.subject import Subject
 
 
 class Options(TypedDict, total=False):
@@ -38,7 +36,11 @@ class Options(TypedDict, total=False):
 
 
 def attribute(
-    method: str | Method, model: Callable[..., Any], inputs: Tensors, target: Target = None, **options: Unpack[Options]
+    method: str | Method,
+    model: Callable[..., Any] | Subject,
+    inputs: Tensors,
+    target: Target = None,
+    **options: Unpack[Options],
 ) -> Tensors:
     """The attribution of `inputs` by one method, shaped like them. See `attribute_all` for the arguments."""
     methods = {"method": method} if isinstance(method, Method) else [method]
@@ -48,7 +50,7 @@ def attribute(
 
 def attribute_all(
     methods: Sequence[str] | Mapping[str, Method],
-    model: Callable[..., Any],
+    model: Callable[..., Any] | Subject,
     inputs: Tensors,
     target: Target = None,
     *,
@@ -75,14 +77,14 @@ def attribute_all(
     their backward passes.
 
     methods: names out of `pgig.METHODS`, or a mapping of names of your own to `Method` values.
-    model: a module in eval mode, or any callable where no rule needs its parameters.
+    model: a module in eval mode, any callable where no rule needs its parameters, or a `pgig.Subject`.
     inputs: a batch [n, ...] or a tuple of batches; dtype and device follow it.
     target: None (the class predicted for x), a class index, one per input, or tuples for outputs of more dimensions.
     score: "probability" (softmax over axis 1), "logit", or a callable from the model's output to one scalar per input.
     start: "one" or "score", what backpropagation begins with; None is each method's own.
     baseline: where paths start: a number, or a tensor that broadcasts to the inputs; a tuple of those for a tuple.
     references: inputs [r, ...] from which expected_gradients draws its baselines.
-    patterns: layer name -> tensor of the weight's shape, for the methods with a pattern rule.
+    patterns: layer name -> tensor of the weight's shape, for the methods with a pattern rule; without, the subject's.
     steps, samples, variance, quadrature, multiply_by_input: set for every method that has the option; None is the
         method's own. An option that none of the methods has is an error.
     seed, ids: what random draws depend on, beside the points; ids default to the index in the batch.
@@ -95,30 +97,18 @@ def attribute_all(
     named = {"steps": steps, "samples": samples, "variance": variance, "quadrature": quadrature,
              "multiply_by_input": multiply_by_input, "start": start}  # fmt: skip
     table = method_table(methods, {name: value for name, value in named.items() if value is not None})
-    groups = _by_points(table)
-    engine = Engine(
-        model,
+    return attributions(
+        table,
+        Subject.of(model, patterns),
         inputs,
         target,
         score=score,
         baseline=baseline,
         references=references,
-        patterns=patterns,
-        rules={method.rule for method in table.values()},
         seed=seed,
         ids=ids,
         batch_size=batch_size,
+        progress=progress,
         forward_args=forward_args,
         forward_kwargs=forward_kwargs,
     )
-    with engine.open():
-        results = engine.run(groups, progress or (lambda done, total: None))
-    return {name: results[name] for name in table}
-
-
-def _by_points(table: Mapping[str, Method]) -> dict[Points, dict[str, Method]]:
-    groups: dict[Points, dict[str, Method]] = {}
-    # what looks at x itself comes first: its forward pass also tells the predicted class
-    for name, method in sorted(table.items(), key=lambda item: not item[1].points.is_input):
-        groups.setdefault(method.points, {})[name] = method
-    return groups

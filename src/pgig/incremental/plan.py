@@ -1,7 +1,7 @@
 """A model as a list of operations on windows, what is kept between steps, and a rest that is computed whole."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy
@@ -9,42 +9,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, fx
 
+from pgig.incremental.arrangement import Step, arrange, last_uses, reached
 from pgig.incremental.caches import Cache, Scratch
 from pgig.incremental.reach import Places
-from pgig.incremental.windows import Convolution, Operation, Pair, Pointwise, Windows
+from pgig.incremental.windows import Operation, Windows
 
 WHOLE = 0.8  # of a map: a window larger than this is made the whole map
 _WHOLE_AT_ONCE = 8  # rows whose layers are computed whole
 # Windows that are computed at once must have one size, that of the largest: the more of them, the more is computed in
 # vain; the fewer, the more calls. About so many multiply-adds are worth a call, so many windows never too few or many.
 _WORK, _FEWEST, _MOST = 10**10, 6, 24
-_PROVABLE = 512  # pixels: beyond, there are too many windows to look at all
 
 Boxes = NDArray[numpy.int64]  # [e, 2 axes, (lo, hi)]
-
-
-@dataclass
-class Step:
-    """One operation: its inputs by number, and which of those it takes as they were just computed."""
-
-    operation: Operation | None  # None: the image itself
-    inputs: tuple[int, ...]
-    channels: int
-    size: Pair
-    dtype: torch.dtype
-    fresh: tuple[bool, ...] = ()
-    follows: int | None = None  # the step whose window it takes, where that is larger than its own
-    caches: dict[float, Cache] = field(default_factory=dict)  # by what stands in their margins
-
-    @property
-    def is_local(self) -> bool:
-        """Does every place depend on itself only?"""
-        return self.operation is not None and all(axis.is_local for axis in self.operation.axes)
-
-    @property
-    def any_cache(self) -> Cache:
-        """They differ in their margins only."""
-        return next(iter(self.caches.values()))
 
 
 @dataclass
@@ -61,19 +37,8 @@ class Plan:
     _known: list[dict[tuple[int, int], NDArray[numpy.int64]]] = field(default_factory=lambda: [{}, {}])
 
     def __post_init__(self) -> None:
-        self._decide_what_is_fresh()
-        self._decide_what_follows()
-        for step in self.steps:
-            if step.operation is None:
-                continue
-            for number, fresh in zip(step.inputs, step.fresh, strict=True):
-                if not fresh:
-                    self._cache(number, step.operation)
-        for number in self.outputs:
-            self._cache(number, None)
-        self._cache(0, None)
-        self._decide_what_is_overwritten()
-        self._last_use = self._uses()
+        arrange(self.steps, self.outputs)
+        self._last_use = last_uses(self.steps)
         self._scratches = [Scratch() for _ in range(max((len(step.inputs) for step in self.steps), default=0))]
 
     @property
@@ -222,117 +187,11 @@ class Plan:
         known = self._known[axis]
         keys = [(lo, hi) for lo, hi in intervals.tolist()]
         if missing := [key for key in dict.fromkeys(keys) if key not in known]:
-            reached = self._reached(axis, numpy.array(missing, dtype=numpy.int64))
+            spans = reached(self.steps, axis, numpy.array(missing, dtype=numpy.int64))
             for number, key in enumerate(missing):
-                known[key] = reached[number]
+                known[key] = spans[number]
         return numpy.stack([known[key] for key in keys])
-
-    def _reached(self, axis: int, intervals: NDArray[numpy.int64]) -> NDArray[numpy.int64]:  # likewise
-        found: list[tuple[Places, Places]] = []
-        for step in self.steps:
-            if step.operation is None:
-                found.append((intervals[:, 0], intervals[:, 1]))
-                continue
-            lo = numpy.min([found[number][0] for number in step.inputs], axis=0)
-            hi = numpy.max([found[number][1] for number in step.inputs], axis=0)
-            found.append(step.operation.axes[axis].after(lo, hi))
-        for number, step in reversed(list(enumerate(self.steps))):
-            if step.follows is not None:
-                found[number] = found[step.follows]
-        return numpy.stack([numpy.stack(pair, 1) for pair in found], 1)
-
-    def _decide_what_is_fresh(self) -> None:
-        """Where an operation is local and its window is always the input's, it takes what was just computed."""
-        tables = [self._all_windows(axis) for axis in (0, 1)]
-        for number, step in enumerate(self.steps):
-            step.fresh = tuple(
-                step.is_local and (len(step.inputs) == 1 or _always_same(tables, number, other))
-                for other in step.inputs
-            )
-
-    def _decide_what_follows(self) -> None:
-        """Before branches are joined, a short one is computed in the window of the longest, and need not be kept.
-
-        That is where it begins with a convolution of one pixel, from maps that are kept for another branch.
-        """
-        users: list[list[int]] = [[] for _ in self.steps]
-        for number, step in enumerate(self.steps):
-            for other in step.inputs:
-                users[other].append(number)
-        for number in self.outputs:
-            users[number].append(-1)
-        for number, step in enumerate(self.steps):
-            for place, other in enumerate(step.inputs if step.is_local and len(step.inputs) > 1 else ()):
-                if step.fresh[place] or (branch := self._branch(other, users)) is None:
-                    continue
-                step.fresh = tuple(fresh or at == place for at, fresh in enumerate(step.fresh))
-                for one, next_ in zip(branch, [number, *branch], strict=False):
-                    self.steps[one].follows = next_
-                self.steps[branch[-1]].fresh = (False,)
-
-    def _branch(self, last: int, users: list[list[int]]) -> list[int] | None:
-        """The steps of a branch from its last back to its first, if it can be computed in another window."""
-        branch = [last]
-        while users[branch[-1]] == users[branch[-1]][:1]:
-            step = self.steps[branch[-1]]
-            if not step.is_local or len(step.inputs) != 1:
-                return None
-            source = step.inputs[0]
-            if isinstance(step.operation, Convolution):
-                kept = (self.steps[user] for user in users[source] if user not in (branch[-1], -1))
-                shared = any(
-                    user.operation is not None
-                    and user.operation.margin == 0
-                    and not user.fresh[user.inputs.index(source)]
-                    for user in kept
-                )
-                return branch if shared else None
-            branch.append(source)
-        return None
-
-    def _decide_what_is_overwritten(self) -> None:
-        """What nothing else takes as it was just computed may be overwritten."""
-        takers = [0] * len(self.steps)
-        for step in self.steps:
-            for other, fresh in zip(step.inputs, step.fresh, strict=True):
-                takers[other] += fresh
-        for step in self.steps:
-            operation = step.operation
-            if isinstance(operation, Pointwise) and operation.overwriting is not None:
-                alone = len(step.inputs) == 1 and takers[step.inputs[0]] == 1
-                if alone and self.steps[step.inputs[0]].operation is not None:
-                    step.operation = replace(operation, function=operation.overwriting)
-
-    def _all_windows(self, axis: int) -> NDArray[numpy.int64] | None:
-        size = self.steps[0].size[axis]
-        if size > _PROVABLE or not any(len(step.inputs) > 1 for step in self.steps):
-            return None
-        lo, hi = numpy.triu_indices(size)
-        return self._reached(axis, numpy.stack([lo, hi + 1], 1)).astype(numpy.int16)
-
-    def _cache(self, number: int, operation: Operation | None) -> None:
-        step = self.steps[number]
-        value = 0.0 if operation is None else operation.margin
-        if operation is None and step.caches:
-            return
-        cache = step.caches.setdefault(value, Cache(step.channels, step.size, step.dtype, value))
-        if operation is not None:
-            cache.widen((operation.axes[0].margins, operation.axes[1].margins))
 
     @property
     def _caches(self) -> list[Cache]:
         return [cache for step in self.steps for cache in step.caches.values()]
-
-    def _uses(self) -> list[list[int]]:
-        """After each step, which values are not needed any more."""
-        last = dict.fromkeys(range(len(self.steps)), -1)
-        for number, step in enumerate(self.steps):
-            last[number] = number
-            for other, fresh in zip(step.inputs, step.fresh, strict=True):
-                if fresh:
-                    last[other] = number
-        return [[other for other, use in last.items() if use == number] for number in range(len(self.steps))]
-
-
-def _always_same(tables: Sequence[NDArray[numpy.int64] | None], one: int, other: int) -> bool:
-    return all(table is not None and bool((table[:, one] == table[:, other]).all()) for table in tables)

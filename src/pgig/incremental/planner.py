@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 
+from pgig.incremental.arrangement import Step
 from pgig.incremental.export import Graph, TracingError, arguments_of, graph_of
 from pgig.incremental.operators import (
     ALIASES,
@@ -21,7 +22,7 @@ from pgig.incremental.operators import (
     is_pointwise,
     pointwise,
 )
-from pgig.incremental.plan import Plan, Step
+from pgig.incremental.plan import Plan
 from pgig.incremental.windows import Convolution, Operation, Pair
 
 

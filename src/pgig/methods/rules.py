@@ -2,8 +2,25 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from torch import Tensor
+
+
+class Visit(Protocol):
+    """What a rule that must see a layer's input sees on the way back."""
+
+    x: Tensor  # as the layer got it
+    weight: Tensor  # as it was used; or what stands for it, where the rule has patterns
+    arriving: Tensor  # the gradient of the output
+
+    def output(self, weight: Tensor) -> Tensor:
+        """The layer's output for x, without a bias, had it this weight."""
+        ...
+
+    def gradient(self, arriving: Tensor, weight: Tensor) -> Tensor:
+        """What this weight sends back to x of what arrives."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -12,6 +29,9 @@ class Rule:
 
     name: str
     weight: Callable[[Tensor, Tensor], Tensor] | None = None  # (w, p) -> what stands for w in the backward pass
+    layer: Callable[[Visit], Tensor] | None = (
+        None  # what goes back to x, where that depends on x; the layer keeps it then
+    )
     relu: Callable[[Tensor], Tensor] | None = None  # what becomes of the gradient that arrives at a ReLU
     skips_norm: bool = False  # does a batch norm behind a layer pass gradients on unchanged?
     backward: bool = True  # False: no backward pass at all, the gradient is taken to be one
@@ -19,6 +39,10 @@ class Rule:
     @property
     def needs_patterns(self) -> bool:
         return self.weight is not None
+
+    @property
+    def keeps_input(self) -> bool:
+        return self.layer is not None
 
 
 plain = Rule("plain")

@@ -12,7 +12,15 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from pgig.errors import PgigError
 from pgig.methods.rules import Rule
-from pgig.patterns.patterns import Patterns
+
+# what a model that was made for whole batches, or for other shapes, says of one row
+FAILURES = RuntimeError, ValueError, TypeError, IndexError, AssertionError
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or (
+        isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
+    )
 
 
 def without_compilation(model: Callable[..., Any]) -> Callable[..., Any]:
@@ -31,23 +39,24 @@ def uncompiled() -> Iterator[None]:
         yield
 
 
-def check_model(model: Callable[..., Any], rules: Iterable[Rule], patterns: Mapping[str, Tensor] | None) -> None:
+def check_kinds(model: object, patterns: object) -> None:
     if not callable(model):
         raise PgigError(f"the model must be a module or a callable, got {type(model).__name__}")
+    if patterns is not None and not isinstance(patterns, Mapping):
+        raise PgigError(f"patterns must be a mapping of layer name to tensor, got {type(patterns).__name__}")
+
+
+def check_model(model: Callable[..., Any], rules: Iterable[Rule], patterns: Mapping[str, Tensor] | None) -> None:
     if isinstance(model, nn.Module):
         _check_eval(model)
         check_usable(model)
-    if patterns is not None and not isinstance(patterns, Mapping):
-        raise PgigError(f"patterns must be a mapping of layer name to tensor, got {type(patterns).__name__}")
     for rule in rules:
         if rule.needs_patterns and patterns is None:
             raise PgigError(f"the {rule.name} rule needs patterns: pass patterns=, layer name -> tensor")
         if rule.needs_patterns and not isinstance(model, nn.Module):
             raise PgigError(f"the {rule.name} rule needs a module, to know the layers of its patterns by name")
-        if rule.relu is not None or rule.needs_patterns:
+        if rule.relu is not None or rule.needs_patterns or rule.keeps_input:
             _check_visible(model, rule)
-    if isinstance(patterns, Patterns) and any(rule.needs_patterns for rule in rules):
-        patterns.check(model)  # type: ignore[arg-type]
 
 
 def check_usable(model: nn.Module) -> None:

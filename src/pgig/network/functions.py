@@ -1,6 +1,7 @@
 """Operations whose forward pass is the operation itself and whose backward pass obeys the active rule."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
@@ -8,6 +9,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 from pgig.methods.rules import Rule
+from pgig.network.geometry import Geometry
 from pgig.network.layer_calls import LayerCall
 
 
@@ -15,10 +17,27 @@ class Active(Protocol):
     """Says which rule is active now. Held by the operations: backward may run on another thread."""
 
     rule: Rule
+    keeps_input: bool  # will a rule ask for what layers were given?
 
     def note_layer(self) -> None: ...
 
     def note_relu(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class LayerVisit:
+    """See `Visit`."""
+
+    x: Tensor
+    weight: Tensor
+    arriving: Tensor
+    geometry: Geometry
+
+    def output(self, weight: Tensor) -> Tensor:
+        return self.geometry.output(self.x, weight)
+
+    def gradient(self, arriving: Tensor, weight: Tensor) -> Tensor:
+        return self.geometry.input_gradient(arriving, self.x.shape, weight)
 
 
 class LayerFunction(Function):
@@ -27,14 +46,17 @@ class LayerFunction(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, active: Active, call: LayerCall) -> Tensor:
         # x itself is not kept: a later in-place operation may overwrite it
-        ctx.held = active, call.layer, call.used, call.geometry, x.shape
+        kept = x.detach().clone() if active.keeps_input else None
+        ctx.held = active, call.layer, call.used, call.geometry, x.shape, kept
         return call.run(x)
 
     @staticmethod
     def backward(ctx: Any, arriving: Tensor) -> tuple[Tensor | None, ...]:
-        active, layer, used, geometry, shape = ctx.held
+        active, layer, used, geometry, shape, kept = ctx.held
         active.note_layer()
         weight = layer.under(active.rule, used).to(arriving.dtype)
+        if active.rule.layer is not None:
+            return active.rule.layer(LayerVisit(kept, weight, arriving, geometry)), None, None
         return geometry.input_gradient(arriving, shape, weight), None, None
 
 

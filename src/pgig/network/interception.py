@@ -15,6 +15,7 @@ from pgig.methods.rules import Rule, plain
 from pgig.network.functions import LayerFunction, NormFunction, ReLUFunction
 from pgig.network.layer_calls import LayerCall, Operation, read_layer_call, tensors_in
 from pgig.network.layers import Layers
+from pgig.network.torch_ops import ACTIVATIONS, DROPOUTS, IN_PLACE_RELUS, PRODUCTS, RELUS, WITH_WEIGHT
 
 
 class RuleMode(TorchFunctionMode):
@@ -28,7 +29,8 @@ class RuleMode(TorchFunctionMode):
         self.rule = plain
         self._layers = layers
         self._needs_patterns = any(rule.needs_patterns for rule in rules)
-        self._replaces_layers = self._needs_patterns or channels_last
+        self.keeps_input = any(rule.keeps_input for rule in rules)
+        self._replaces_layers = self._needs_patterns or self.keeps_input or channels_last
         self._replaces_relus = any(rule.relu for rule in rules)
         self._replaces_norms = any(rule.skips_norm for rule in rules)
         self._channels_last = channels_last
@@ -44,7 +46,7 @@ class RuleMode(TorchFunctionMode):
         kwargs = kwargs or {}
         if self._replaces_layers and (call := read_layer_call(func, args, kwargs, self._layers.find)):
             return self._layer(call)
-        if self._needs_patterns and func in _PRODUCTS:
+        if self._needs_patterns and func in PRODUCTS:
             self._note_product(func, args, kwargs)
         if (handler := _HANDLERS.get(func)) is not None:
             return handler(self, func, *args, **kwargs)
@@ -91,8 +93,9 @@ class RuleMode(TorchFunctionMode):
                     + (f"; {left} keep their plain gradient" if left else "")
                     + ": use another method for this model"
                 )
-            if rule.needs_patterns and not self._acted_on_layers:
-                raise PgigError("the pattern rule found no layer to act on: no convolution or linear layer was called")
+            if (rule.needs_patterns or rule.keeps_input) and not self._acted_on_layers:
+                name = "pattern" if rule.needs_patterns else rule.name
+                raise PgigError(f"the {name} rule found no layer to act on: no convolution or linear layer was called")
 
     def check_acted(self, rules: Iterable[Rule]) -> None:
         """Refuse to pass off a plain gradient as the work of a rule."""
@@ -128,7 +131,7 @@ class RuleMode(TorchFunctionMode):
         name = getattr(func, "__name__", str(func))
         if any(self._layers.find(t) is not None and t.dim() > 1 for t in tensors):
             self._products_left.add(name)
-        elif func in _WITH_WEIGHT and len(args) > 1 and isinstance(args[1], Tensor) and args[1].grad_fn is not None:
+        elif func in WITH_WEIGHT and len(args) > 1 and isinstance(args[1], Tensor) and args[1].grad_fn is not None:
             self._products_left.add(f"{name} with a computed weight")
 
     def _layer(self, call: LayerCall) -> Tensor:
@@ -233,36 +236,17 @@ def _behind_layer(input: Tensor) -> bool:
         node = node.next_functions[0][0]
     if type(node).__name__ != "LayerFunctionBackward":
         return False
-    *_, geometry, _ = node.held
+    geometry = node.held[3]
     return bool(geometry.unit_axis(input.dim()) == 1)
 
 
 _RANDOM = "dropout is on, so the model is not a function of its input: call model.eval()"
-IN_PLACE_RELUS = {torch.relu_, Tensor.relu_, F.relu_}
-RELUS = {F.relu, torch.relu, Tensor.relu, *IN_PLACE_RELUS}
-_ACTIVATIONS: tuple[Any, ...] = (
-    F.leaky_relu, F.leaky_relu_, F.elu, F.elu_, F.gelu, F.silu, F.relu6, F.hardtanh, F.hardtanh_, F.hardswish,
-    F.hardsigmoid, F.softplus, F.softsign, F.selu, F.selu_, F.celu, F.celu_, F.mish, F.prelu,
-    F.threshold, F.logsigmoid, F.sigmoid, F.tanh, F.glu, torch.sigmoid, torch.sigmoid_, Tensor.sigmoid,
-    Tensor.sigmoid_, torch.tanh, torch.tanh_, Tensor.tanh, Tensor.tanh_, torch.selu, torch.celu, torch.prelu,
-    Tensor.prelu, torch.clamp, torch.clamp_, Tensor.clamp, Tensor.clamp_, torch.clamp_min, Tensor.clamp_min,
-    Tensor.clamp_min_, F.hardshrink, F.softshrink, F.tanhshrink, torch.lstm, torch.gru, torch.rnn_relu,
-    torch.rnn_tanh,
-)  # fmt: skip
-_WITH_WEIGHT = {torch.conv1d, torch.conv2d, torch.conv3d, F.linear}
-_PRODUCTS = _WITH_WEIGHT | {
-    torch.einsum, torch.bmm, Tensor.bmm, torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.baddbmm, torch.tensordot,
-    F.bilinear, F.multi_head_attention_forward, torch.lstm, torch.gru, torch.rnn_relu, torch.rnn_tanh,
-}  # fmt: skip
 _HANDLERS: dict[Any, Operation] = {
     F.scaled_dot_product_attention: RuleMode._attention,
     **dict.fromkeys((F.rrelu, F.rrelu_), RuleMode._rrelu),
     **dict.fromkeys(RELUS, RuleMode._relu),
     F.batch_norm: RuleMode._batch_norm,
-    **dict.fromkeys(
-        (F.dropout, F.dropout1d, F.dropout2d, F.dropout3d, F.alpha_dropout, F.feature_alpha_dropout, torch.dropout),
-        RuleMode._dropout,
-    ),
-    **dict.fromkeys(_ACTIVATIONS, RuleMode._activation),
+    **dict.fromkeys(DROPOUTS, RuleMode._dropout),
+    **dict.fromkeys(ACTIVATIONS, RuleMode._activation),
     Tensor.view: RuleMode._view,
 }  # fmt: skip

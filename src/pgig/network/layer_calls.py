@@ -8,8 +8,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from pgig.network.geometry import Convolution, Geometry, Product
+from pgig.network.convolution import Convolution
+from pgig.network.geometry import Geometry
 from pgig.network.layers import Layer
+from pgig.network.product import Product
 
 Operation = Callable[..., Tensor]
 Find = Callable[[object], Layer | None]

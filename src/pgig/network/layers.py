@@ -6,14 +6,13 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
-from torch.utils.weak import WeakIdKeyDictionary
 
 from pgig.errors import PgigError
 from pgig.methods.rules import Rule
 
-# Memory of former stand-ins, kept as long as their pattern lives. It is filled anew in every call, so never stale;
-# but it is mapped already, and mapping the half gigabyte of VGG-16 costs several times more than filling it.
-_SPARE: MutableMapping[Tensor, Tensor] = WeakIdKeyDictionary()
+# Memory of former stand-ins by pattern. It is filled anew in every call, so never stale; but it is mapped already, and
+# mapping the half gigabyte of VGG-16 costs several times more than filling it.
+Spare = MutableMapping[Tensor, Tensor]
 _BLOCK = 2**20  # elements that are combined at a time
 
 
@@ -25,6 +24,7 @@ class Layer:
     original: Tensor  # as the model holds it
     weight: Tensor  # the same in the memory format in use
     pattern: Tensor | None = None
+    spare: Spare | None = None
     _stand_ins: dict[Rule, Tensor] = field(default_factory=dict)
 
     def plain(self, used: Tensor) -> Tensor:
@@ -46,12 +46,12 @@ class Layer:
 
     def close(self) -> None:
         """Leave the memory of the stand-ins to the next call with the same pattern."""
-        if self.pattern is not None and self._stand_ins:
-            _SPARE[self.pattern] = self._stand_ins.popitem()[1]
+        if self.spare is not None and self.pattern is not None and self._stand_ins:
+            self.spare[self.pattern] = self._stand_ins.popitem()[1]
 
     def _filled(self, combine: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
         assert self.pattern is not None
-        stand_in = _SPARE.pop(self.pattern, None)
+        stand_in = None if self.spare is None else self.spare.pop(self.pattern, None)
         if stand_in is None or not _same_kind(stand_in, self.weight):
             stand_in = torch.empty_like(self.weight)
         rows = max(1, _BLOCK * len(self.weight) // self.weight.numel())
@@ -80,8 +80,11 @@ class Layers:
     Parametrised weights are new tensors at each access, so keep `parametrize.cached()` open while this is in use.
     """
 
-    def __init__(self, model: object, patterns: Mapping[str, Tensor] | None, channels_last: bool) -> None:
+    def __init__(
+        self, model: object, patterns: Mapping[str, Tensor] | None, channels_last: bool, spare: Spare | None = None
+    ) -> None:
         self._channels_last = channels_last
+        self._spare = spare
         self._weights: dict[int, tuple[str, Tensor]] = {}  # holds the tensors, so that no id is reused
         self._recomputed: list[tuple[str, nn.Module]] = []
         self._held: list[tuple[str, nn.Module, str, Tensor]] = []  # parametrised weights, as long as they are cached
@@ -126,7 +129,7 @@ class Layers:
             original = ours = weight.detach()
             if self._channels_last and weight.dim() == 4:
                 ours = original.contiguous(memory_format=torch.channels_last)
-            layer = self._layers[name] = Layer(name, original, ours, self._patterns.get(name))
+            layer = self._layers[name] = Layer(name, original, ours, self._patterns.get(name), self._spare)
         return layer
 
     def _find_recomputed(self, weight: Tensor) -> tuple[str, Tensor] | None:

@@ -11,9 +11,10 @@ from torch.nn.utils import parametrize
 from torch.overrides import TorchFunctionMode, resolve_name
 
 from pgig.network.geometry import Geometry
-from pgig.network.interception import IN_PLACE_RELUS, RELUS, check_norm
+from pgig.network.interception import check_norm
 from pgig.network.layer_calls import LayerCall, Operation, read_layer_call, tensors_in
 from pgig.network.layers import Layers
+from pgig.network.torch_ops import ADDING, ADDITIONS, COMMUTING, IN_PLACE_RELUS, RELUS, UNCHANGING, UNREMARKABLE
 from pgig.network.unit_layout import Form
 
 Feeds = Literal["relu", "other"]
@@ -121,7 +122,7 @@ class _TraceMode(TorchFunctionMode):
         kwargs = kwargs or {}
         if (call := read_layer_call(func, args, kwargs, self._known.find)) is not None:
             return self._layer(func, call)
-        if func in _ADDING:
+        if func in ADDING:
             self.added |= {id(t) for t in tensors_in((args, kwargs)) if isinstance(t, nn.Parameter)}
         sources = [source for tensor in tensors_in((args, kwargs)) if (source := self._sources.get(id(tensor)))]
         if func in IN_PLACE_RELUS or (func in RELUS and (kwargs.get("inplace") or args[1:] == (True,))):
@@ -163,19 +164,19 @@ class _TraceMode(TorchFunctionMode):
             treatment, part_of = "plain gradient", source.layer.name
             source.layer.norms[source.call] = norm
             self._hold(result, source._replace(fresh=False))
-        elif func in _ADDITIONS and source is not None and (bias := _bias(source, result, args)) is not None:
+        elif func in ADDITIONS and source is not None and (bias := _bias(source, result, args)) is not None:
             treatment = "passes on"
             source.layer.biases[source.call] = bias
             self._hold(result, source._replace(fresh=False))
-        elif func in _COMMUTING and source is not None and isinstance(result, Tensor):
+        elif func in COMMUTING and source is not None and isinstance(result, Tensor):
             treatment = "passes on"
             # dropout and identity change nothing: a norm behind them is still a norm behind the layer
-            self._hold(result, source._replace(fresh=source.fresh and func in _UNCHANGING))
+            self._hold(result, source._replace(fresh=source.fresh and func in UNCHANGING))
         else:
             treatment = "plain gradient"
             for s in sources:
                 s.layer.feeds.add("other")
-        if func not in _UNREMARKABLE:
+        if func not in UNREMARKABLE:
             self.steps.append(Step(_name(func), treatment, part_of=part_of))
 
     def _norm(
@@ -216,17 +217,3 @@ def _norm_parameters(module: nn.Module) -> Iterator[Tensor]:
 def _name(func: Operation) -> str:
     name = str(resolve_name(func) or getattr(func, "__name__", func))
     return name.removeprefix("torch.").removeprefix("nn.functional.").removeprefix("Tensor.")
-
-
-_UNCHANGING = {F.dropout, F.dropout1d, F.dropout2d, F.dropout3d, F.alpha_dropout, torch.dropout, Tensor.contiguous,
-               Tensor.clone, torch.clone, Tensor.to}  # fmt: skip
-# what commutes with a ReLU: relu(op(x)) = op(relu(x)), value by value
-_COMMUTING = _UNCHANGING | {
-    F.max_pool1d, F.max_pool2d, F.max_pool3d, torch.max_pool1d, torch.max_pool2d, torch.max_pool3d,
-    F.adaptive_max_pool1d, F.adaptive_max_pool2d, F.adaptive_max_pool3d, torch.flatten, Tensor.flatten, Tensor.view,
-    Tensor.reshape, torch.reshape, Tensor.permute, torch.permute, Tensor.transpose, torch.transpose, Tensor.unsqueeze,
-    torch.unsqueeze, Tensor.squeeze, torch.squeeze, Tensor.__getitem__, torch.movedim, Tensor.movedim, Tensor.t,
-}  # fmt: skip
-_ADDITIONS = {Tensor.__add__, Tensor.__radd__, Tensor.add, torch.add, Tensor.__iadd__, Tensor.add_}
-_ADDING = _ADDITIONS | {torch.cat, torch.concat, Tensor.expand, Tensor.repeat, Tensor.expand_as}
-_UNREMARKABLE = {Tensor.__getitem__, Tensor.contiguous, Tensor.to, Tensor.clone, Tensor.t}

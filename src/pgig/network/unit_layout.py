@@ -6,7 +6,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from pgig.network.geometry import Convolution, Geometry, Product
+from pgig.network.convolution import Convolution
+from pgig.network.geometry import Geometry
+from pgig.network.product import Product
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -15,11 +15,11 @@ from pgig.errors import PgigError
 from pgig.files import written
 from pgig.network.geometry import Sums
 from pgig.network.unit_layout import Form
-from pgig.patterns.patterns import LayerHealth, Patterns
+from pgig.patterns.health import LayerHealth
+from pgig.patterns.patterns import Patterns
+from pgig.patterns.regimes import Mask, MaskedRegime
 from pgig.sealing import BLANK, check_seal, seal
 
-MaskedRegime = Literal["positive", "negative", "linear"]
-Mask = Literal["bias", "no_bias"]
 # A denominator w.a this small against |w| |a| says that the direction a hardly moves the unit.
 WEAK = 1e-3
 FEW = 10  # samples in the regime: a pattern from fewer is hardly more than one of them

@@ -3,38 +3,23 @@
 import json
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
-from hashlib import blake2b
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from pgig.digests import digest_of
 from pgig.errors import PgigError, PgigWarning
 from pgig.files import written
 from pgig.network.layers import Layers
+from pgig.patterns.health import Health, LayerHealth
 from pgig.sealing import BLANK, check_seal, seal
+from pgig.subject.subject import Subject
 
 UNHEALTHY_SHARE = 0.2  # of the units: above it, a warning
-
-
-@dataclass(frozen=True)
-class LayerHealth:
-    """How far a layer's pattern can be trusted."""
-
-    regime: str
-    units: int
-    samples: int  # windows or rows seen
-    active_share: float  # of them, in the regime; mean over units
-    dead: int  # units never in the regime, or cut off by a zero norm: their pattern is zero
-    weak: int  # units whose denominator is nearly zero: their pattern is the covariance within the regime
-    negative: int  # units whose denominator is negative: likewise
-    largest: float  # |p|
-    error: float  # |w.p - 1|, over live units
-    few: int = 0  # other units that were in the regime too few times
 
 
 class Patterns(Mapping[str, Tensor]):
@@ -51,7 +36,6 @@ class Patterns(Mapping[str, Tensor]):
         self.digest = digest
         self.layers = dict(layers or {})
         self.facts = dict(facts or {})
-        self._checked: list[tuple[int, int, float]] | None = None  # the quick look of the model that was right
 
     def __getitem__(self, name: str) -> Tensor:
         return self._tensors[name]
@@ -65,7 +49,7 @@ class Patterns(Mapping[str, Tensor]):
     def __repr__(self) -> str:
         return f"Patterns of {len(self)} layers, from {self.facts.get('samples', 'unknown')} samples"
 
-    def health(self) -> "Health":
+    def health(self) -> Health:
         """A table per layer; with what `with_quality` keeps, three columns more."""
         return Health(self.layers, self.facts)
 
@@ -74,33 +58,23 @@ class Patterns(Mapping[str, Tensor]):
         """Layers that have no pattern and keep their plain gradient."""
         return tuple(self.facts.get("unsupported", ()))
 
+    def content_digest(self) -> str:
+        """Of their values: other images give the same model other patterns."""
+        return digest_of(" ".join(f"{name}={digest_of(bytes(self[name].numpy().data))}" for name in sorted(self)))
+
     def with_quality(self, quality: Mapping[str, Any]) -> "Patterns":
         """The same with what `pgig.signal_quality` found on held-out data: shown by `health()`, kept in files."""
         found = {name: [rho.weight, rho.pattern, rho.random] for name, rho in quality.items()}
         return Patterns(self, self.digest, self.layers, {**self.facts, "quality": found})
 
-    def check(self, model: nn.Module) -> None:
+    def check(self, model: nn.Module | Subject) -> None:
         """Refuse a model with other weights than those the patterns were estimated for."""
-        if self.digest is None:
-            return
-        if not isinstance(model, nn.Module):
-            raise PgigError(f"patterns belong to a module, got {type(model).__name__}")
-        look = _quick_look(model)
-        if look == self._checked:
-            return
-        theirs = model_digest(model)
-        if theirs != self.digest:
-            found = _difference(self.digest, theirs)
-            raise PgigError(
-                f"these patterns were estimated for other weights than this model's: {found}. "
-                "Estimate them anew for this model, or pass dict(patterns) (--force) to use them all the same"
-            )
-        self._checked = look
+        Subject.of(model, self).check_patterns()
 
     def for_model(self, model: nn.Module) -> "Patterns":
         """The same patterns, tied to the weights of `model`: for those from elsewhere."""
         Layers(model, self, channels_last=False)  # refuses patterns that do not fit
-        return Patterns(self, model_digest(model), self.layers, self.facts)
+        return Patterns(self, Subject.of(model).digest, self.layers, self.facts)
 
     def warned(self) -> "Patterns":
         """Say once if many units are unhealthy, or all of a layer's are dead."""
@@ -148,77 +122,3 @@ class Patterns(Mapping[str, Tensor]):
         except (SafetensorError, OSError, ValueError, TypeError, AttributeError) as error:
             raise PgigError(f"cannot read patterns from {path}: {error}") from error
         return cls(tensors, about.get("digest"), layers, about.get("facts"))
-
-
-@dataclass(frozen=True)
-class Health:
-    """A table with one row per layer; `print` it."""
-
-    layers: Mapping[str, LayerHealth]
-    facts: Mapping[str, Any]
-
-    def __str__(self) -> str:
-        if not self.layers:
-            return "nothing is known of the health of these patterns: they were not estimated here"
-        head = [
-            "layer",
-            "regime",
-            "units",
-            "active",
-            "dead",
-            "weak",
-            "negative",
-            "few",
-            "max |p|",
-            "max |w.p-1|",
-            "samples",
-        ]
-        head += ["rho(w)", "rho(p)", "rho(random)"] if "quality" in self.facts else []
-        rows = [
-            [
-                name, r.regime, f"{r.units}", f"{r.active_share:.0%}", f"{r.dead}", f"{r.weak}", f"{r.negative}",
-                f"{r.few}", f"{r.largest:.3g}", f"{r.error:.1e}", f"{r.samples}", *self._rho(name),
-            ]
-            for name, r in self.layers.items()
-        ]  # fmt: skip
-        widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
-        lines = [
-            "  ".join(
-                cell.ljust(w) if i < 2 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
-            )
-            for row in [head, *rows]
-        ]
-        unsupported = self.facts.get("unsupported")
-        return "\n".join(lines + ([f"without a pattern: {', '.join(unsupported)}"] if unsupported else []))
-
-    def _rho(self, name: str) -> list[str]:
-        if "quality" not in self.facts:
-            return []
-        return [f"{rho:.2f}" for rho in self.facts["quality"].get(name, [])] or ["", "", ""]
-
-
-def _difference(mine: str, theirs: str) -> str:
-    one, other = (dict(word.rsplit("=", 1) for word in digest.split()) for digest in (mine, theirs))
-    if missing := [name for name in one if name not in other]:
-        return f"it has no {missing[0]!r}"
-    return f"{next(name for name in other if one.get(name) != other[name])!r} differs"
-
-
-def model_digest(model: nn.Module) -> str:
-    """A digest of all that the model has learnt, norms and biases too: a word `name=digest` for each tensor."""
-    words = []
-    for name, tensor in _learnt(model):
-        content = blake2b(f"{tuple(tensor.shape)} {tensor.dtype}".encode(), digest_size=8)
-        content.update(tensor.cpu().contiguous().flatten().view(torch.uint8).numpy().data)
-        words.append(f"{name}={content.hexdigest()}")
-    return " ".join(words)
-
-
-def _quick_look(model: nn.Module) -> list[tuple[int, int, float]]:
-    """Where the tensors are, how often they were written to, and their sums: all but a digest."""
-    return [(tensor.data_ptr(), tensor._version, float(tensor.sum())) for _, tensor in _learnt(model)]
-
-
-def _learnt(model: nn.Module) -> list[tuple[str, Tensor]]:
-    state = {name: tensor for name, tensor in model.state_dict().items() if isinstance(tensor, Tensor)}
-    return [(name, state[name].detach()) for name in sorted(state) if not name.endswith("num_batches_tracked")]

@@ -16,15 +16,15 @@ from torch.overrides import TorchFunctionMode
 
 from pgig.errors import PgigError
 from pgig.methods.rules import plain
-from pgig.network.checks import check_model
-from pgig.network.geometry import Convolution, Product
+from pgig.network.convolution import Convolution
 from pgig.network.interception import RuleMode
 from pgig.network.layer_calls import LayerCall, Operation, read_layer_call
 from pgig.network.layers import Layers
+from pgig.network.product import Product
 from pgig.network.trace import TracedLayer, trace
 from pgig.network.unit_layout import Form
-from pgig.patterns.patterns import Patterns
 from pgig.patterns.samples import Further, FurtherNamed, call_of
+from pgig.subject.subject import Subject
 
 _FEWEST = 50  # samples of a unit
 _RIDGE = 1e-3  # of the mean variance: keeps the readout from learning single samples by heart
@@ -40,7 +40,7 @@ class SignalQuality:
 
 
 def signal_quality(
-    model: nn.Module,
+    model: nn.Module | Subject,
     patterns: Mapping[str, Tensor],
     batches: Iterable[Any],
     *,
@@ -55,9 +55,10 @@ def signal_quality(
     `units` per layer and `windows` (or rows) of its input are drawn at random; one half of the windows fits the
     readout, the other measures it. `forward_args` and `forward_kwargs` as for `estimate_moments`.
     """
-    check_model(model, [plain], None)
-    if isinstance(patterns, Patterns):
-        patterns.check(model)
+    subject = Subject.of(model, patterns)
+    subject.check([plain])
+    subject.check_patterns()
+    model = subject.module
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad(), parametrize.cached():
         layers = Layers(model, None, channels_last=False)

@@ -10,10 +10,14 @@ from torch import Tensor, nn
 
 from pgig.draws import draws
 from pgig.errors import PgigError
-from pgig.explainers.registry import Explainer, explain_all, needs_patterns, needs_references
+from pgig.explainers.protocol import Explainer
+from pgig.explainers.together import explain_group, needing_patterns, needing_references
 from pgig.network.trace import trace
 from pgig.patterns.patterns import Patterns
 from pgig.randomization.similarity import spearman, ssim
+from pgig.subject.context import Context
+from pgig.subject.scores import Score
+from pgig.subject.subject import Subject
 
 Mode = Literal["cascading", "independent"]
 # what becomes of the patterns of a model whose weights change: a question each
@@ -95,7 +99,7 @@ class Asked:
     patterns: Patterns | None = None  # of the model itself
     estimate: Callable[[nn.Module], Mapping[str, Tensor]] | None = None
     seed: int = 0
-    score: str = "probability"
+    score: Score = "probability"
     black: Tensor | None = None  # what a black pixel is to the model
 
     def maps(self, model: nn.Module) -> Iterator[tuple[Key, Tensor]]:
@@ -104,7 +108,7 @@ class Asked:
         Pattern methods are asked twice: with the patterns frozen, and with patterns estimated anew for the weights
         that `model` has, where `estimate` says how.
         """
-        with_patterns = {name: e for name, e in self.table.items() if needs_patterns({name: e})}
+        with_patterns = {name: self.table[name] for name in needing_patterns(self.table)}
         without = {name: e for name, e in self.table.items() if name not in with_patterns}
         groups: list[tuple[PatternsOf, Mapping[str, Explainer], Mapping[str, Tensor] | None]] = []
         if without:
@@ -123,11 +127,10 @@ class Asked:
     ) -> dict[str, Tensor]:
         """References are the other images."""
         others = [x for other, x in self.images.items() if other != image]
-        return explain_all(
-            table, model, self.images[image], torch.tensor([self.targets[image]]), patterns=patterns, ids=[image],
-            seed=self.seed, score=self.score, black=self.black,
-            references=torch.cat(others) if others and needs_references(table) else None,
-        )  # fmt: skip
+        references = torch.cat(others) if others and needing_references(table) else None
+        context = Context(score=self.score, seed=self.seed, ids=[image], references=references, black=self.black)
+        target = torch.tensor([self.targets[image]])
+        return explain_group(table, Subject(model, patterns), self.images[image], target, context)
 
 
 def compare_randomised(asked: Asked, model: nn.Module, stage: Stage, originals: Mapping[Key, Tensor]) -> Iterator[Row]:

@@ -65,7 +65,7 @@ def check_same(folder: Path, sections: Mapping[str, Section], *, partly: bool = 
                 differences.append(f"{key} was {_shown(old.get(key))}, now {_shown(new.get(key))}")
     if differences:
         raise PgigError(
-            f"{folder} holds a run with another configuration: {'; '.join(differences)}. Give another --out"
+            f"{folder} holds a run with another configuration: {'; '.join(differences)}", lacks="another folder"
         )
 
 

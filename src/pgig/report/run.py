@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from pgig.errors import PgigError
 from pgig.records.config import read_config
-from pgig.records.parts import note_unsealed, number_of, read_run
+from pgig.records.part_files import note_unsealed, read_run
+from pgig.records.parts import number_of
 from pgig.statistics import Comparison, Interval, aopc, auc, comparisons, corrected, intervals, score_at
 
 POINTS = 10, 30, 100  # patches after which the score is reported

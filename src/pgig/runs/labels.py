@@ -42,10 +42,10 @@ def checked_labels(
     """The labels of a run's images. Folders are classes only where there are as many of them as the model has."""
     if not from_file and labels and (found := len(set(labels.values()))) != classes:
         if wanted:
-            raise PgigError(f"{found} class folders for a model of {classes} classes: give labels with --labels FILE")
+            raise PgigError(f"{found} class folders for a model of {classes} classes", lacks="labels")
         return {}
     if wanted and (missing := [name for name in images if name not in labels]):
-        raise PgigError(f"no label for {missing[0]}: give labels for every image, or leave out --target label")
+        raise PgigError(f"no label for {missing[0]}", lacks="labels")
     known = {name: labels[name] for name in images if name in labels}
     for name, label in known.items():
         if not 0 <= label < classes:

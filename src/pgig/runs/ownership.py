@@ -25,7 +25,7 @@ def owned(folder: Path) -> Iterator[None]:
         lock.acquire()
     except Timeout:
         raise PgigError(
-            f"{folder} is in use by {_owner(folder)}: wait until it is done, or give another --out"
+            f"{folder} is in use by {_owner(folder)}: wait until it is done", lacks="another folder"
         ) from None
     try:
         with written(folder / _OWNER) as path:

@@ -10,9 +10,11 @@ from pathlib import Path
 from torch import nn
 
 from pgig.errors import PgigError
-from pgig.patterns.estimation import Estimator, Regimes
+from pgig.patterns.estimator import Estimator
 from pgig.patterns.moments import Moments
-from pgig.patterns.patterns import Patterns, model_digest
+from pgig.patterns.patterns import Patterns
+from pgig.patterns.regimes import Regimes
+from pgig.subject.subject import Subject
 from pgig.vision.image_folder import DAMAGED, ImageFolder
 from pgig.vision.preprocess import Preprocess
 
@@ -84,7 +86,7 @@ def _resumed(
         ("images", before.notes.get("folder"), folder.digest),
         ("regime", before.notes.get("regime"), regime),
         ("preprocessing", _plain(before.preprocessing), _plain(preprocess.facts)),
-        ("weights", before.digest, model_digest(model)),
+        ("weights", before.digest, Subject.of(model).digest),
     ):
         if found != expected:
             raise PgigError(f"cannot resume from {checkpoint}: it was made with other {what}. Delete it to begin anew")

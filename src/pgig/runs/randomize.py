@@ -9,14 +9,17 @@ import torch
 from torch import Tensor, nn
 
 from pgig import __version__
+from pgig.digests import digest_of, digest_of_file
 from pgig.errors import PgigError
-from pgig.explainers.registry import explainers, needs_patterns, needs_references
+from pgig.explainers.registry import explainers
+from pgig.explainers.together import needing_patterns, needing_references
 from pgig.patterns.estimation import estimate_patterns
-from pgig.patterns.patterns import Patterns, model_digest
+from pgig.patterns.patterns import Patterns
 from pgig.randomization.comparison import Asked, Mode, Row, Stage, compare_randomised, layers_from_the_top, stages_of
 from pgig.records.config import Section, check_same, read_config, write_config
 from pgig.records.tables import write_csv
-from pgig.runs.job import digest_of, digest_of_file, digest_of_patterns
+from pgig.subject.scores import Score
+from pgig.subject.subject import Subject
 from pgig.vision.image_folder import ImageFolder
 from pgig.vision.models import classes_of, output_for
 from pgig.vision.preprocess import Preprocess
@@ -25,10 +28,11 @@ HEAD = [field.name for field in fields(Row)]
 _BATCH = 8  # images of an estimation at once
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Randomization:
     """All that determines the result."""
 
+    model: str  # as it was asked for
     images: ImageFolder
     preprocess: Preprocess
     methods: tuple[str, ...]
@@ -37,27 +41,24 @@ class Randomization:
     estimation: ImageFolder | None = None  # images to estimate patterns from anew
     modes: tuple[Mode, ...] = ("cascading", "independent")
     layers: int | None = None
-    score: str = "probability"
+    score: Score = "probability"
     seed: int = 0
 
 
-def run_randomization(
-    job: Randomization, name: str, model: nn.Module, progress: Callable[[int, int], object]
-) -> list[Stage]:
+def run_randomization(job: Randomization, model: nn.Module, progress: Callable[[int, int], object]) -> list[Stage]:
     """Do the stages that are not done yet; gives all of them."""
     table = explainers(job.methods)
-    if needs_patterns(table) and job.patterns is None and job.estimation is None:
-        needing = ", ".join(name for name in table if needs_patterns({name: table[name]}))
-        raise PgigError(f"{needing} need patterns: give --patterns FILE, --estimate-from DIR, or other --methods")
+    if (needing := needing_patterns(table)) and job.patterns is None and job.estimation is None:
+        raise PgigError(f"{', '.join(needing)} need patterns", lacks="patterns")
     if job.patterns is not None:
         job.patterns.check(model)
     classes_of(model, job.preprocess.size)
     estimate = _estimator(job)
     images, skipped, contents = _read(job.images, job.preprocess)
-    if needs_references(table) and len(images) < 2:
+    if needing_references(table) and len(images) < 2:
         raise PgigError("expected_gradients draws its references from the other images: give more than one")
     stages = stages_of(layers_from_the_top(model, next(iter(images.values()))), job.modes, job.layers)
-    _settle(job, name, model, contents)
+    _settle(job, model, contents)
     write_csv(job.out / "skipped.csv", ["image", "reason"], skipped.items())
     write_csv(
         job.out / "stages.csv", ["stage", "mode", "number", "layer", "randomised"],
@@ -70,7 +71,8 @@ def run_randomization(
         return stages
     targets = {image: int(output_for(model, x)[0].argmax()) for image, x in images.items()}
     asked = Asked(
-        table, images, targets, job.patterns, estimate, job.seed, job.score, job.preprocess.black
+        table=table, images=images, targets=targets, patterns=job.patterns, estimate=estimate, seed=job.seed,
+        score=job.score, black=job.preprocess.black,
     )  # fmt: skip
     originals = dict(asked.maps(model))
     for number, stage in enumerate(todo, len(stages) - len(todo)):
@@ -112,16 +114,16 @@ def _read(folder: ImageFolder, preprocess: Preprocess) -> tuple[dict[str, Tensor
     return found, skipped, digest_of(" ".join(contents))
 
 
-def _settle(job: Randomization, name: str, model: nn.Module, contents: str) -> None:
+def _settle(job: Randomization, model: nn.Module, contents: str) -> None:
     """Write the configuration, or compare it with that of the run which goes on."""
     values: dict[str, Section] = {
         "images": {
             "count": len(job.images.names), "digest": job.images.digest, "contents": contents, **job.preprocess.facts,
         },
-        "model": {"model": name, "weights_digest": digest_of(model_digest(model))},
+        "model": {"model": job.model, "weights_digest": digest_of(Subject.of(model).digest)},
         "attributions": {
             "methods": list(job.methods), "score": job.score, "seed": job.seed,
-            "patterns_digest": None if job.patterns is None else digest_of_patterns(job.patterns),
+            "patterns_digest": None if job.patterns is None else job.patterns.content_digest(),
             "estimation_digest": None if job.estimation is None else job.estimation.digest,
         },
         "randomization": {"modes": list(job.modes), "layers": job.layers},

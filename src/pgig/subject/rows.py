@@ -9,7 +9,9 @@ import torch
 from torch import Tensor
 
 from pgig.errors import PgigError, PgigWarning
+from pgig.network.checks import FAILURES
 from pgig.network.layer_calls import tensors_in
+from pgig.subject.subject import Subject
 
 WHOLE = "give batch_size='whole', which puts all inputs through it together"
 _RANDOM = "the model gives another answer each time it is asked: it draws random numbers, and so does what explains it"
@@ -17,17 +19,14 @@ _RANDOM = "the model gives another answer each time it is asked: it draws random
 _TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-3}
 _HALF_TOLERANCE = 5e-2
 _HUGE = 1e30  # what stands for minus infinity says nothing of the size of the rest
-# what a model that was made for whole batches, or for other shapes, says of one row
-FAILURES = RuntimeError, ValueError, TypeError, IndexError, AssertionError
-# By model, and by score of the caller's own: the shapes of inputs that were found to be treated one by one.
+# by score of the caller's own: the shapes of inputs that were found to be treated one by one
 _Shapes = MutableMapping[Callable[..., Any], set[Hashable]]
-_SOUND: MutableMapping[Callable[..., Any], _Shapes] = WeakKeyDictionary()
 # inputs and the rows they belong to -> what the model says of them
 Ask = Callable[[Sequence[Tensor], list[int]], Any]
 
 
 def check_rows(
-    model: Callable[..., Any],
+    subject: Subject,
     inputs: Sequence[Tensor],
     others: Sequence[Tensor],
     score: object,
@@ -41,9 +40,10 @@ def check_rows(
     others: something else than the inputs of the same shape, to be the first input's company. alone: inputs are put
     through one by one, so that a model which takes no more than one will do.
     """
-    key = alone, *((x.shape[1:], x.dtype) for x in inputs)
+    key = alone, subject.at, *((x.shape[1:], x.dtype) for x in inputs)
+    by_score: _Shapes = subject.recall("rows", WeakKeyDictionary)
     try:
-        sound = _SOUND.setdefault(model, WeakKeyDictionary()).setdefault(score if callable(score) else _fault, set())
+        sound = by_score.setdefault(score if callable(score) else _fault, set())
     except TypeError:  # what cannot be held weakly is looked at each time
         sound = set()
     if key in sound:

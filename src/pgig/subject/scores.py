@@ -33,6 +33,11 @@ class Explained:
         """Must the classes still be predicted?"""
         return not callable(self._score) and None in self._classes
 
+    @property
+    def classes(self) -> list[tuple[int, ...] | None]:
+        """Of every input, what is explained of its output: an index, or None where the caller's score says it."""
+        return list(self._classes)
+
     def judged(self, output: Any) -> Any:
         """What of an output must not depend on other rows: all of it, or what the caller's own score makes of it."""
         return self._score(output) if callable(self._score) else output

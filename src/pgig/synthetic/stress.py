@@ -6,15 +6,21 @@ model subtracts. An explanation should follow the signal, also on the plateau, a
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy
 import torch
 from torch import Tensor, nn
 
 from pgig.errors import PgigError
-from pgig.explainers.registry import Explainer, explain_all, explainers
-from pgig.methods.table import METHODS, Method
+from pgig.explainers.methods import MethodExplainer
+from pgig.explainers.protocol import Explainer
+from pgig.explainers.registry import explainers
+from pgig.explainers.together import explain_group
+from pgig.methods.table import METHODS
 from pgig.patterns.estimation import estimate_patterns
+from pgig.subject.context import Context
+from pgig.subject.subject import Subject
 
 STRESS_METHODS = "integrated_gradients", "pattern_attribution", "pgig"
 # A method follows the target if the mean |phi| of the signal on the plateau is within this share of the output there,
@@ -91,7 +97,7 @@ def authors_patterns(x: Tensor) -> dict[str, Tensor]:
 
 
 def stress_test(
-    methods: str | Sequence[str] | Mapping[str, Explainer] = STRESS_METHODS,
+    methods: str | Sequence[str] | Mapping[str, Any] = STRESS_METHODS,
     *,
     seed: int = 42,
     steps: int = 100,
@@ -114,25 +120,24 @@ def stress_test(
     model = stress_model()
     z, x = stress_data(seed)
     found = estimate_patterns(model, [x]) if patterns is None else patterns
-    yardstick = _as_in_the_paper(METHODS["integrated_gradients"], steps)
+    yardstick = _as_in_the_paper(MethodExplainer(METHODS["integrated_gradients"]), steps)
     nothing = torch.zeros(len(x), dtype=torch.long)
-    ig = explain_all({"yardstick": yardstick}, model, x, nothing, score="logit")["yardstick"]
-    attributions = explain_all(
-        table, model, x, nothing, patterns=found, references=x,
-        score="logit", progress=progress,
-    )  # fmt: skip
+    subject = Subject(model, found)
+    ig = explain_group({"it": yardstick}, subject, x, nothing, Context(score="logit"))["it"]
+    context = Context(score="logit", references=x, progress=progress)
+    attributions = explain_group(table, subject, x, nothing, context)
     with torch.no_grad():
         y, target = model(x)[:, 0], model(torch.stack([z, torch.zeros_like(z)], 1))[:, 0]
     return StressTest(z, x, target, y, found, attributions, ig)
 
 
-def _is_name(given: Collection[str] | Mapping[str, Explainer], name: str) -> bool:
+def _is_name(given: Collection[str] | Mapping[str, Any], name: str) -> bool:
     return isinstance(given[name], str) if isinstance(given, Mapping) else True
 
 
 def _as_in_the_paper(explainer: Explainer, steps: int) -> Explainer:
     """PGIG starts from 1 in the stress test, and paths have its number of steps."""
-    if not isinstance(explainer, Method):
-        return explainer
-    start = "one" if explainer == METHODS["pgig"] else explainer.start
+    if not isinstance(explainer, MethodExplainer) or explainer != MethodExplainer(explainer.method):
+        return explainer  # a variant says itself what it is
+    start = "one" if explainer.method == METHODS["pgig"] else explainer.method.start
     return explainer.with_options(start=start, **({"steps": steps} if "steps" in explainer.options else {}))

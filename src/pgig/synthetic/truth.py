@@ -2,20 +2,23 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import get_args
+from typing import Any, get_args
 
 import numpy
 import torch
 from torch import Tensor, nn
 
 from pgig.errors import PgigError
-from pgig.explainers.registry import Explainer, explain_all, explainers, needs_patterns
+from pgig.explainers.registry import explainers
+from pgig.explainers.together import explain_group, needing_patterns
 from pgig.methods.rules import plain
-from pgig.network.checks import check_model
-from pgig.patterns.estimation import Regimes, estimate_patterns
+from pgig.patterns.estimation import estimate_patterns
 from pgig.patterns.patterns import Patterns
+from pgig.patterns.regimes import Regimes
 from pgig.statistics import Comparison, Interval, compare, corrected, interval
+from pgig.subject.context import Context
 from pgig.subject.scores import Score
+from pgig.subject.subject import Subject
 from pgig.synthetic.images import SETTINGS, Samples, samples
 from pgig.synthetic.metrics import COLUMNS, Scores, chance, truth_scores
 from pgig.synthetic.networks import Variant, embedded
@@ -73,7 +76,7 @@ def embedded_patterns(
 
 def truth_test(
     setting: str,
-    methods: str | Sequence[str] | Mapping[str, Explainer] = "all",
+    methods: str | Sequence[str] | Mapping[str, Any] = "all",
     *,
     model: Variant | nn.Module = "plain",
     images: int = 256,
@@ -97,9 +100,10 @@ def truth_test(
     network = embedded(model) if isinstance(model, str) and model in get_args(Variant) else model
     if not isinstance(network, nn.Module):
         raise PgigError(f"unknown model {model!r}; choose one of {', '.join(get_args(Variant))}, or pass a module")
-    check_model(network, [plain], None)
-    if patterns is None and needs_patterns(table):
+    Subject(network).check([plain])
+    if patterns is None and needing_patterns(table):
         patterns = embedded_patterns(network)
+    subject = Subject(network, patterns)
     references = samples(setting, 64, seed=seed, purpose="references").x
     drawn = samples(setting, images, seed=seed)
     with torch.no_grad():
@@ -111,10 +115,8 @@ def truth_test(
     kept: dict[str, list[Tensor]] = {name: [] for name in table}
     for start in range(0, len(chosen), _BATCH):
         ids = chosen[start : start + _BATCH]
-        found = explain_all(
-            table, network, drawn.x[ids], drawn.label[ids], patterns=patterns, references=references, ids=ids,
-            seed=seed, score=score,
-        )  # fmt: skip
+        context = Context(score=score, seed=seed, ids=ids, references=references)
+        found = explain_group(table, subject, drawn.x[ids], drawn.label[ids], context)
         for name, attributions in found.items():
             parts[name].append(truth_scores(attributions, drawn.mask[ids]))
             kept[name].append(attributions[: max(0, examples - start)])

@@ -95,7 +95,7 @@ def _check_pixels(image: Image.Image, max_pixels: int) -> None:
 
 
 def _more_than(max_pixels: int) -> str:
-    return f"more than the {max_pixels:,} allowed (--max-pixels)"
+    return f"more than the {max_pixels:,} allowed (max_pixels)"
 
 
 def _upright(image: Image.Image) -> Image.Image:

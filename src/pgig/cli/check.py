@@ -1,0 +1,52 @@
+"""pgig check"""
+
+import typer
+from torch import Tensor, nn
+
+from pgig.cli.app import app
+from pgig.cli.options import Model, Size, Threads, Weights
+from pgig.cli.terminal import visible
+from pgig.degradation import Protocol
+from pgig.errors import PgigError
+from pgig.explaining.check import check as preflight
+from pgig.runs.evaluators import Wish, choose
+from pgig.vision import load_model
+from pgig.vision.models import check_image, classes_of
+from pgig.vision.preprocess import example as torch_example
+
+
+@app.command()
+def check(
+    model: Model,
+    weights: Weights = "random",
+    size: Size = 224,
+    threads: Threads = None,
+) -> None:
+    """Look at a model before you rely on it: how every operation is treated, and a self-test of the rules.
+
+    Also which evaluator a degradation run would use on it, and why.
+
+    Exit code 0 if pattern methods can be trusted on it, 2 if not.
+
+    Examples:
+    `pgig check --model resnet50`
+
+    `pgig check --model mynet:make --size 64`
+    """
+    network = load_model(model, None if ":" in model and weights == "random" else weights)
+    check_image(network, size)
+    image = torch_example(size)
+    report = preflight(network, image)
+    print(visible(str(report), lines=True))  # noqa: T201 (a wide table: no wrapping)
+    print(f"degradation: {_evaluator(network, image, size)}")  # noqa: T201
+    if not report.ok:
+        raise typer.Exit(2)
+
+
+def _evaluator(network: nn.Module, image: Tensor, size: int) -> str:
+    """Which one a degradation run would use, or why there can be none."""
+    try:
+        classes_of(network, size)
+    except PgigError as error:
+        return f"not possible: {error}"
+    return choose(Wish(), network, image, Protocol(patch=min(9, size), steps=1)).note

@@ -1,0 +1,24 @@
+"""Which option gives what an error says is lacking: the only place that ties errors to flags."""
+
+from pgig.errors import PgigError
+
+HINTS = {
+    "patterns": "give --patterns FILE (pgig patterns makes one)",
+    "own patterns": "on the command line: --force",
+    "references": "give --references DIR, or several images",
+    "methods": "see pgig methods",
+    "another folder": "give another --out",
+    "labels": "give one for every image with --labels FILE, or leave out --target label",
+    "saved attributions": "run it to its end with --save-attributions",
+}
+# where a command has other options for the same
+_OF_COMMAND = {
+    ("randomize", "patterns"): "give --patterns FILE, --estimate-from DIR, or other --methods",
+}
+
+
+def hinted(error: PgigError, command: str) -> str:
+    """What is wrong, and which option mends it."""
+    if error.lacks is None:
+        return str(error)
+    return f"{error}: {_OF_COMMAND.get((command, error.lacks), HINTS[error.lacks])}"

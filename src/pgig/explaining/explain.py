@@ -1,0 +1,201 @@
+"""explain(): explanations of a batch, one for each method, as plain data."""
+
+import time
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from pgig.attribution.completeness import completeness
+from pgig.digests import digest_of
+from pgig.errors import PgigError
+from pgig.explainers.methods import MethodExplainer
+from pgig.explainers.protocol import Explainer
+from pgig.explainers.registry import explainers
+from pgig.explainers.together import explain_group, sharing
+from pgig.methods.points import Line
+from pgig.methods.rules import plain
+from pgig.patterns.patterns import Patterns
+from pgig.records.explanation import Arrays, Explanation
+from pgig.subject.context import BatchSize, Context
+from pgig.subject.inputs import Baseline, Inputs, PerInput, Tensors
+from pgig.subject.scores import Explained, Score, Target
+from pgig.subject.subject import Subject
+
+_ROWS = 64  # inputs at a time, of which the prediction is asked
+
+
+def explain(
+    model: Callable[..., Any] | Subject,
+    inputs: Tensors,
+    methods: str | Sequence[str] | Mapping[str, Any] = "pgig",
+    target: Target = None,
+    *,
+    patterns: Mapping[str, Tensor] | None = None,
+    score: Score = "probability",
+    baseline: Baseline = 0,
+    references: Tensors | None = None,
+    black: Tensor | None = None,
+    seed: int = 0,
+    ids: Sequence[Hashable] | Tensor | None = None,
+    batch_size: BatchSize = None,
+    progress: Callable[[int, int], object] | None = None,
+    forward_args: Any = (),
+    forward_kwargs: dict[str, Any] | None = None,
+    **options: Any,
+) -> dict[str, Explanation]:
+    """An `Explanation` for each method, each of the whole batch.
+
+    methods: names as commands take them, "pgig,occlusion+window=8" or "all", or a mapping of names of your own to
+        methods, functions of (model, inputs, targets) or classes like Captum's.
+    black: what a black pixel is to the model, [channels, 1, 1], for variants with that baseline.
+    progress: called with (points done, points in all).
+    options: steps, samples, variance, quadrature, multiply_by_input, start: set for every method that has the option.
+
+    Everything else is explained at `pgig.attribute_all`.
+    """
+    subject = Subject.of(model, patterns)
+    table = explainers(methods)
+    context = Context(
+        score=score, seed=seed, ids=ids, references=references, black=black, baseline=baseline, batch_size=batch_size,
+        forward_args=forward_args, forward_kwargs=forward_kwargs, options=options,
+    )  # fmt: skip
+    asked = _Asked(subject, inputs, target, context)
+    found: dict[str, Explanation] = {}
+    groups = sharing(table)
+    points, before = [_points_of(group) * asked.count for group in groups], 0
+    for group, own in zip(groups, points, strict=True):
+        say = None if progress is None else partial(_said, progress, before, sum(points))
+        given = replace(context, options=_options_of(group, table, options), progress=say)
+        begun = time.perf_counter()
+        attributions = explain_group(group, subject, inputs, asked.target, given)  # type: ignore[arg-type]
+        seconds = (time.perf_counter() - begun) / len(group)
+        found |= {name: asked.explanation(name, group[name], a, seconds) for name, a in attributions.items()}
+        before += own
+        if progress is not None:
+            progress(before, sum(points))
+    return {name: found[name] for name in table}
+
+
+def _points_of(group: Mapping[str, Explainer]) -> int:
+    """Of one input, as far as that is known."""
+    return max(e.method.points.count if isinstance(e, MethodExplainer) else 1 for e in group.values())
+
+
+def _said(progress: Callable[[int, int], object], before: int, total: int, now: int, _: int) -> None:
+    progress(min(before + now, total), total)
+
+
+def _options_of(
+    group: Mapping[str, Explainer], table: Mapping[str, Explainer], options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Of the options for all, those that this group has; one that nobody has is left in, to be refused."""
+    return {
+        name: value
+        for name, value in options.items()
+        if any(name in e.options for e in group.values()) or not any(name in e.options for e in table.values())
+    }
+
+
+class _Asked:
+    """What is explained: the same for all methods of a call."""
+
+    def __init__(self, subject: Subject, inputs: Tensors, target: Target, context: Context) -> None:
+        self._subject, self._inputs, self._context = subject, inputs, context
+        batch = Inputs(inputs, context.baseline, None)
+        subject.check([])
+        self.count = batch.count
+        output = self._output(batch)
+        self.predicted, self.probability = _prediction(output)
+        explained = Explained(context.score, target, batch.count)
+        explained.predict(output, list(range(batch.count)))
+        self.target = _as_target(explained.classes, batch.device)
+
+    def explanation(self, name: str, explainer: Explainer, attribution: Tensors, seconds: float) -> Explanation:
+        patterns = self._subject.patterns if explainer.needs.patterns else None
+        return Explanation(
+            method=name,
+            attribution=_arrays(attribution),
+            input=_arrays(self._inputs),
+            options={**explainer.options, **self._told(explainer)},
+            score=_name(self._context.score),
+            target=None if self.target is None else numpy.array(torch.as_tensor(self.target).cpu()),
+            predicted=self.predicted,
+            probability=self.probability,
+            completeness=self._completeness(explainer, attribution),
+            weights_digest=digest_of(self._subject.digest) if isinstance(self._subject.model, nn.Module) else None,
+            patterns_digest=patterns.content_digest() if isinstance(patterns, Patterns) else None,
+            seconds=seconds,
+        )
+
+    def _told(self, explainer: Explainer) -> dict[str, Any]:
+        return {key: value for key, value in self._context.options.items() if key in explainer.options}
+
+    def _completeness(self, explainer: Explainer, attribution: Tensors) -> NDArray[Any] | None:
+        """Where it is a law: integrated gradients, whatever their steps, with their sign and one baseline."""
+        if not isinstance(explainer, MethodExplainer) or explainer.absolute or explainer.baseline not in (None, "zero"):
+            return None
+        told = explainer.with_options(**self._told(explainer)).method
+        if not isinstance(told.points, Line) or told.rule is not plain or not told.multiply_by_input:
+            return None
+        if told.start != "one":
+            return None
+        context = self._context
+        residual = completeness(
+            attribution, self._subject, self._inputs, self.target, score=context.score,
+            baseline=0 if explainer.baseline == "zero" else context.baseline, batch_size=context.batch_size,
+            forward_args=context.forward_args, forward_kwargs=context.forward_kwargs,
+        )  # fmt: skip
+        return residual.detach().cpu().numpy()
+
+    def _output(self, batch: Inputs) -> Any:
+        """What the model says of the inputs, some at a time; of what is no tensor, only of the first few."""
+        further = PerInput(self._context.forward_args, self._context.forward_kwargs, batch.count)
+        size = self._context.batch_size
+        at_once = batch.count if size == "whole" else min(size or _ROWS, _ROWS)
+        found = []
+        for rows in torch.split(torch.arange(batch.count), at_once):
+            args, kwargs = further.rows(rows)
+            with torch.no_grad():
+                found.append(self._subject(*(x[rows.to(x.device)] for x in batch.members), *args, **kwargs))
+        return torch.cat(found) if all(isinstance(part, Tensor) for part in found) else found[0]
+
+
+def _prediction(output: Any) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
+    """The likeliest class of each input and its probability, where the output is one row of class scores each."""
+    if not isinstance(output, Tensor) or output.dim() != 2 or output.shape[1] < 2 or not output.is_floating_point():
+        return None, None
+    probabilities = output.double().softmax(1)
+    best = probabilities.max(1)
+    return best.indices.cpu().numpy(), best.values.cpu().numpy()
+
+
+def _as_target(classes: Sequence[tuple[int, ...] | None], device: torch.device) -> Any:
+    """A tensor of classes; a list of indices for outputs of more dimensions; None where there is nothing to choose."""
+    known = [index for index in classes if index]
+    if len(known) < len(classes):
+        return None
+    return torch.tensor([index[0] for index in known], device=device) if len(known[0]) == 1 else known
+
+
+def _name(score: Score) -> str:
+    return getattr(score, "__name__", "a function") if callable(score) else score
+
+
+def _arrays(tensors: Tensors) -> Arrays:
+    if isinstance(tensors, tuple):
+        return tuple(_array(tensor) for tensor in tensors)
+    return _array(tensors)
+
+
+def _array(tensor: Tensor) -> NDArray[Any]:
+    if not isinstance(tensor, Tensor):
+        raise PgigError(f"inputs must be tensors, got {type(tensor).__name__}")
+    tensor = tensor.detach().cpu()
+    array: NDArray[Any] = (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy().copy()
+    return array

@@ -1,0 +1,56 @@
+"""A model's weights as one thing: a digest of them, and quicker ways to notice that they changed."""
+
+from collections.abc import Iterator
+from hashlib import blake2b
+
+import torch
+from torch import Tensor, nn
+
+Versions = tuple[tuple[int, int, int], ...]
+Look = list[tuple[int, int, float]]
+
+
+def model_digest(model: nn.Module) -> str:
+    """A digest of all that the model has learnt, norms and biases too: a word `name=digest` for each tensor."""
+    words = []
+    for name, tensor in _learnt(model):
+        content = blake2b(f"{tuple(tensor.shape)} {tensor.dtype}".encode(), digest_size=8)
+        content.update(tensor.cpu().contiguous().flatten().view(torch.uint8).numpy().data)
+        words.append(f"{name}={content.hexdigest()}")
+    return " ".join(words)
+
+
+def difference(mine: str, theirs: str) -> str:
+    """The first in which two digests differ, in words."""
+    one, other = (dict(word.rsplit("=", 1) for word in digest.split()) for digest in (mine, theirs))
+    if missing := [name for name in one if name not in other]:
+        return f"it has no {missing[0]!r}"
+    return f"{next(name for name in other if one.get(name) != other[name])!r} differs"
+
+
+def quick_look(model: nn.Module) -> Look:
+    """Where the tensors are, how often they were written to, and their sums: all but a digest."""
+    return [(tensor.data_ptr(), tensor._version, float(tensor.sum())) for _, tensor in _learnt(model)]
+
+
+def versions(model: nn.Module) -> Versions:
+    """Which tensors a model has, where they are, and how often torch saw them written to."""
+    return tuple((id(tensor), tensor.data_ptr(), tensor._version) for tensor in _held(model))
+
+
+def _held(model: nn.Module) -> Iterator[Tensor]:
+    """Parameters and buffers that are saved with the model: others may be scratch memory."""
+    for module in model.modules():
+        yield from (tensor for tensor in module._parameters.values() if _has_versions(tensor))  # type: ignore[misc]
+        for name, tensor in module._buffers.items():
+            if name not in module._non_persistent_buffers_set and _has_versions(tensor):
+                yield tensor  # type: ignore[misc]
+
+
+def _has_versions(tensor: object) -> bool:
+    return isinstance(tensor, Tensor) and not tensor.is_meta and not tensor.is_inference()
+
+
+def _learnt(model: nn.Module) -> list[tuple[str, Tensor]]:
+    state = {name: tensor for name, tensor in model.state_dict().items() if isinstance(tensor, Tensor)}
+    return [(name, state[name].detach()) for name in sorted(state) if not name.endswith("num_batches_tracked")]

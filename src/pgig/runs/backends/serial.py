@@ -1,0 +1,14 @@
+"""One part after another, in this process."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from pgig.records.parts import Part
+from pgig.runs.backends.protocol import Event, Worker, events_of
+
+
+class Serial:
+    def map(self, make_worker: Callable[[], Worker], parts: Sequence[Part]) -> Iterator[Event]:
+        worker = make_worker() if parts else None
+        for part in parts:
+            assert worker is not None
+            yield from events_of(worker, part)

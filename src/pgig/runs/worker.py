@@ -1,0 +1,223 @@
+"""The work of a degradation run on one part: read images, explain them, replace patches, score, write."""
+
+import errno
+import time
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field
+from io import BytesIO
+from typing import Any
+
+import numpy
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from pgig.degradation import Evaluator
+from pgig.digests import digest_of, digest_of_file
+from pgig.errors import DiskFullError, PgigError
+from pgig.explainers.protocol import Explainer
+from pgig.explainers.registry import explainers
+from pgig.explainers.together import explain_group, sharing
+from pgig.files import written
+from pgig.measures import Degradation
+from pgig.patterns.patterns import Patterns
+from pgig.records.part_files import write_curves, write_sums
+from pgig.records.parts import Finished, Part
+from pgig.runs.job import Job
+from pgig.runs.references import draws_references, reference_pool
+from pgig.runs.saved import Saved
+from pgig.subject.context import Context
+from pgig.subject.subject import Subject
+from pgig.vision.image_folder import DAMAGED, ImageFolder
+from pgig.vision.models import output_for
+
+HEAT_MAPS = 6  # images whose heat maps are kept
+_NOT_FINITE = "the model's scores are not finite once patches are replaced"
+# what is wrong with the machine or the network drive, not with the image: the run stops, and can go on
+_PASSING = errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ESTALE, errno.ETIMEDOUT, errno.ENOTCONN
+
+
+@dataclass
+class Explained:
+    """An image and what the methods say of it."""
+
+    name: str
+    digest: str  # of the file's bytes
+    x: Tensor  # [channels, height, width]
+    predicted: int
+    target: int
+    sums: dict[str, Tensor]  # method -> [patches]
+    seconds: dict[str, float]
+    maps: dict[str, NDArray[numpy.float32]] = field(default_factory=dict)  # method -> [height, width], of a few images
+
+
+@dataclass
+class _PartSoFar:
+    done: list[Explained] = field(default_factory=list)
+    skipped: dict[str, str] = field(default_factory=dict)  # with reasons
+    digests: dict[str, str | None] = field(default_factory=dict)
+
+
+class Worker:
+    """A job with its model loaded."""
+
+    def __init__(self, job: Job, subject: Subject, evaluator: Evaluator) -> None:
+        self._job, self._asked, self._evaluator = job, job.asked, evaluator
+        if job.threads is not None:
+            torch.set_num_threads(job.threads)
+        if digest_of(subject.digest) != job.digest:
+            raise PgigError(f"{job.asked.model} is another model each time it is made: give it weights, or seed it")
+        found = Patterns.load(job.asked.patterns) if job.asked.patterns else None
+        self._subject = subject.with_patterns(dict(found) if found is not None and job.asked.force else found)
+        self._table = explainers(job.asked.methods)
+        self._folder = ImageFolder.open(job.asked.images)
+        self._pool = self._references() if draws_references(job.asked, self._table) else {}
+
+    def _references(self) -> dict[str, Tensor]:
+        pool, contents = reference_pool(self._asked, self._job.names, self._folder)
+        if contents != self._job.references_contents:
+            raise PgigError("the images that references are drawn from have changed since the run began")
+        return pool
+
+    def run(self, part: Part) -> Generator[int, None, list[dict[str, Any]]]:
+        """Finish a part: its rows, written by rename."""
+        out, configuration = self._asked.out, self._job.configuration
+        so_far = yield from self._explained(part)
+        for one in so_far.done:
+            if one.maps:
+                self._write_maps(one)
+        if self._asked.save_attributions:
+            sums = Finished(_sums_rows(so_far.done), dict(so_far.skipped), so_far.digests, True)
+            write_sums(out, part, sums, configuration)
+        rows = self._degraded(so_far.done) if so_far.done else []
+        lost = {row["image"] for row in rows if not numpy.isfinite(row["curve"]).all()}
+        if part.number == 0 and lost and all(row["image"] in lost for row in rows):  # the others will fail too
+            raise PgigError(f"{sorted(lost)[0]}: {_NOT_FINITE}")
+        rows = [row for row in rows if row["image"] not in lost]
+        skipped = so_far.skipped | dict.fromkeys(lost, _NOT_FINITE)
+        write_curves(out, part, Finished(rows, skipped, so_far.digests, True), configuration)
+        return rows
+
+    def _explained(self, part: Part) -> Generator[int, None, _PartSoFar]:
+        """What could be read and explained, why the rest could not, and digests of all image files.
+
+        An error where the first part fails wholly.
+        """
+        source = self._asked.attributions_from
+        kept = Saved.read(source, part) if source else None
+        found = _PartSoFar(digests=dict.fromkeys(part.images))
+        failed: str | None = None
+        for name in part.images:
+            x = self._read(name, found)
+            if x is not None:
+                if kept is not None:
+                    kept.check_image(name, found.digests[name])
+                try:
+                    found.done.append(self._explain(name, str(found.digests[name]), x, kept))
+                except DiskFullError:
+                    raise
+                except PgigError as error:
+                    failed = name
+                    found.skipped[name] = _reason(error, name)
+            yield 1
+        if failed is not None and not found.done and part.number == 0:
+            raise PgigError(f"{failed}: {found.skipped[failed]}")
+        if kept is not None:
+            kept.check({one.name: one.target for one in found.done})
+        return found
+
+    def _read(self, name: str, found: _PartSoFar) -> Tensor | None:
+        preprocess = self._asked.preprocess
+        try:
+            content = self._folder.read(name)
+            found.digests[name] = digest_of_file(content)
+            return preprocess.normalise(preprocess.pixels(BytesIO(content), name))
+        except (PgigError, *DAMAGED) as error:
+            if isinstance(error, OSError) and error.errno in _PASSING:
+                raise PgigError(f"cannot read {name}: {error.strerror}; the same command goes on") from error
+            found.skipped[name] = _reason(error, name)
+            return None
+
+    def _explain(self, name: str, digest: str, x: Tensor, kept: Saved | None) -> Explained:
+        output = output_for(self._subject.module, x[None])
+        if not output.isfinite().all():
+            raise PgigError("the model's scores are not finite")
+        predicted = int(output[0].argmax())
+        target = self._job.labels[name] if self._asked.by_label else predicted
+        if kept is not None:
+            return Explained(name, digest, x, predicted, target, *kept.of(name, self._asked.methods))
+        grid = self._asked.protocol.grid(x[None])
+        found: dict[str, Tensor] = {}
+        seconds: dict[str, float] = {}
+        for group in sharing(self._table):
+            begun = time.perf_counter()
+            found |= self._attributions(group, name, x[None], torch.tensor([target]))
+            # what is shared is shared out evenly
+            seconds |= dict.fromkeys(group, (time.perf_counter() - begun) / len(group))
+        shown = found if name in self._job.names[:HEAT_MAPS] else {}
+        maps = {method: numpy.asarray(a[0].sum(0), dtype=numpy.float32) for method, a in shown.items()}
+        sums = {method: grid.sums(found[method])[0] for method in self._table}
+        return Explained(name, digest, x, predicted, target, sums, seconds, maps)
+
+    def _attributions(
+        self, group: Mapping[str, Explainer], name: str, x: Tensor, target: Tensor
+    ) -> dict[str, Tensor]:  # fmt: skip
+        others = [image for other, image in self._pool.items() if other != name]
+        context = Context(
+            score=self._asked.score,
+            seed=self._asked.seed,
+            ids=[name],
+            references=torch.stack(others) if others else None,
+            black=self._asked.preprocess.black,
+        )
+        return explain_group(group, self._subject, x, target, context)
+
+    def _degraded(self, done: list[Explained]) -> list[dict[str, Any]]:
+        begun = time.perf_counter()
+        try:
+            curves = Degradation(self._asked.protocol).of_sums(
+                self._evaluator,
+                torch.stack([one.x for one in done]),
+                torch.tensor([one.target for one in done]),
+                {method: torch.stack([one.sums[method] for one in done]) for method in done[0].sums},
+                [one.name for one in done],
+                self._asked.seed,
+            )
+        except (RuntimeError, MemoryError) as error:  # also torch's way of saying that memory is short
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise PgigError(f"the model failed on replaced patches: {reason}; the same command goes on") from error
+        each = (time.perf_counter() - begun) / (len(done) * len(curves))
+        return [
+            {
+                "image": one.name, "method": method, "predicted": one.predicted,
+                "label": self._job.labels.get(one.name, -1), "target": one.target,
+                "intact": float(curve[number, 0]), "curve": curve[number].tolist(),
+                "seconds": one.seconds[method] + each, "image_digest": one.digest,
+            }
+            for number, one in enumerate(done)
+            for method, curve in curves.items()
+        ]  # fmt: skip
+
+    def _write_maps(self, one: Explained) -> None:
+        pixels = self._asked.preprocess.pixels(BytesIO(self._folder.read(one.name)), one.name)
+        image = numpy.asarray((pixels * 255).round(), dtype=numpy.uint8)
+        number = self._job.names.index(one.name)
+        file_name = f"{number}-{one.name.rpartition('/')[2][-40:]}.npz"  # longer may be too long
+        with written(self._asked.out / "heatmaps" / file_name) as path, path.open("wb") as file:
+            numpy.savez_compressed(file, **one.maps, image=image)  # type: ignore[arg-type]
+
+
+def _sums_rows(done: list[Explained]) -> list[dict[str, Any]]:
+    return [
+        {
+            "image": one.name, "method": method, "target": one.target, "sums": sums.tolist(),
+            "seconds": one.seconds[method], "image_digest": one.digest,
+        }
+        for one in done
+        for method, sums in one.sums.items()
+    ]  # fmt: skip
+
+
+def _reason(error: Exception, name: str) -> str:
+    prefix = " ".join(f"cannot read the image {name}:".split())
+    return " ".join(str(error).split()).removeprefix(prefix).strip()

@@ -1,0 +1,159 @@
+"""Subjects: a model bound for explaining, with its patterns and all that was found out about it."""
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, MutableMapping, Sequence
+from typing import Any, TypeVar
+
+from torch import Tensor, nn
+from torch.utils.weak import WeakIdKeyDictionary
+
+from pgig.errors import PgigError
+from pgig.methods.rules import Rule
+from pgig.network.checks import check_kinds, check_model, without_compilation
+from pgig.network.inner_place import output_at, run_from
+from pgig.network.layers import Layers, Spare
+from pgig.network.memory_format import is_faster_in_channels_last, is_same_in_channels_last
+from pgig.network.weights import Look, Versions, difference, model_digest, quick_look, versions
+
+T = TypeVar("T")
+
+
+class _Known:
+    """What was found out about a model, as long as its weights stay. It must not hold the model."""
+
+    def __init__(self) -> None:
+        self.versions: Versions = ()
+        self.facts: dict[Hashable, Any] = {}
+        self.digest: tuple[Look, str] | None = None
+        self.spare: Spare = WeakIdKeyDictionary()  # memory of weights' stand-ins, by pattern
+
+
+# the only table: what is known goes with its model
+_KNOWN: MutableMapping[object, _Known] = WeakIdKeyDictionary()
+
+
+class Subject:
+    """A model bound for explaining: `Subject(model, patterns=p)` can stand wherever a model can.
+
+    model: a module in eval mode, or any callable where no rule needs its parameters.
+    patterns: layer name -> tensor of the weight's shape, for the methods with a pattern rule.
+    at: the name of a layer whose output takes the place of the input: what is explained then is that output, which
+        `inner` gives, and what the model itself takes comes behind it, as `forward_args`.
+
+    What is found out about a model (its memory format, whether it treats rows one by one, its digest, plans of it) is
+    shared by all its subjects, found out once, and forgotten when its weights change.
+    """
+
+    def __init__(
+        self, model: Callable[..., Any], patterns: Mapping[str, Tensor] | None = None, *, at: str | None = None
+    ) -> None:
+        if isinstance(model, Subject):
+            raise PgigError("a Subject of a Subject: use with_patterns() to give it other patterns")
+        self.model = without_compilation(model)
+        check_kinds(self.model, patterns)
+        self.patterns = patterns
+        self.at = at
+        self._known = _known(self.model)
+
+    @classmethod
+    def of(cls, model: "Callable[..., Any] | Subject", patterns: Mapping[str, Tensor] | None = None) -> "Subject":
+        """A subject as it is, or of a model; with these patterns, if there are any."""
+        if not isinstance(model, Subject):
+            return cls(model, patterns)
+        return model.with_patterns(patterns) if patterns is not None else model.renewed()
+
+    def with_patterns(self, patterns: Mapping[str, Tensor] | None) -> "Subject":
+        return Subject(self.model, patterns, at=self.at)
+
+    def renewed(self) -> "Subject":
+        """The same, having forgotten what does not hold any more."""
+        self._known = _known(self.model)
+        return self
+
+    def __repr__(self) -> str:
+        name = type(self.model).__name__ if isinstance(self.model, nn.Module) else repr(self.model)
+        patterns = "" if self.patterns is None else f", patterns of {len(self.patterns)} layers"
+        return f"Subject({name}{patterns}{'' if self.at is None else f', at {self.at!r}'})"
+
+    def __call__(self, *inputs: Any, **named: Any) -> Any:
+        """What the model gives; where there is an inner place, the first input takes the place of its output."""
+        if self.at is None:
+            return self.model(*inputs, **named)
+        return run_from(self.model, self.at, *inputs, **named)
+
+    def inner(self, *inputs: Any, **named: Any) -> Tensor:
+        """The output at the inner place."""
+        if self.at is None:
+            raise PgigError("this subject has no inner place: give at=, the name of a layer")
+        return output_at(self.model, self.at, *inputs, **named)
+
+    @property
+    def module(self) -> nn.Module:
+        if not isinstance(self.model, nn.Module):
+            raise PgigError(f"a module is needed here, to know its layers by name, got {type(self.model).__name__}")
+        return self.model
+
+    @property
+    def digest(self) -> str:
+        """Of all that the model has learnt."""
+        look = quick_look(self.module)
+        if self._known.digest is None or self._known.digest[0] != look:
+            self._known.digest = look, model_digest(self.module)
+        return self._known.digest[1]
+
+    def check(self, rules: Iterable[Rule]) -> None:
+        """Refuse what cannot be explained under these rules, and patterns of other weights."""
+        rules = list(rules)
+        check_model(self.model, rules, self.patterns)
+        if any(rule.needs_patterns for rule in rules):
+            self.check_patterns()
+
+    def check_patterns(self) -> None:
+        """Refuse patterns that were estimated for other weights. Those without a digest are taken as they are."""
+        wanted = getattr(self.patterns, "digest", None)
+        if wanted is None or wanted == (found := self.digest):
+            return
+        raise PgigError(
+            f"these patterns were estimated for other weights than this model's: {difference(wanted, found)}. "
+            "Estimate them anew for this model, or pass dict(patterns) to use them all the same",
+            lacks="own patterns",
+        )
+
+    def layers(self, channels_last: bool, with_patterns: bool = True) -> Layers:
+        """The layers for one call. Parametrised weights: keep `parametrize.cached()` open."""
+        return Layers(self.model, self.patterns if with_patterns else None, channels_last, self._known.spare)
+
+    def runs_in_channels_last(
+        self, inputs: Sequence[Tensor], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> bool:
+        """Is that memory format the faster one for such inputs, and does it change nothing?"""
+        if not is_faster_in_channels_last(self.model, inputs):
+            return False
+        found = self.recall("channels_last", dict[Hashable, bool])
+        key = self.at, *(x.shape[1:] for x in inputs)
+        if key not in found:
+            answer = is_same_in_channels_last(self.model, self, inputs, args, kwargs or {})
+            if answer is None:  # what that means is asked elsewhere
+                return False
+            found[key] = answer
+        return found[key]
+
+    def recall(self, name: str, make: Callable[[], T]) -> T:
+        """A place to keep what is found out under this name, made at first use, emptied when the weights change.
+
+        It may not hold the model, which would then never be freed.
+        """
+        found: T = self._known.facts.setdefault(name, make())
+        return found
+
+
+def _known(model: object) -> _Known:
+    try:
+        known = _KNOWN.get(model)
+        if known is None:
+            known = _KNOWN[model] = _Known()
+    except TypeError:  # what cannot be held weakly is looked at each time
+        return _Known()
+    now = versions(model) if isinstance(model, nn.Module) else ()
+    if known.versions != now:
+        known.versions, known.facts = now, {}
+    return known
