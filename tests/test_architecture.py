@@ -7,11 +7,39 @@ import sys
 from pathlib import Path
 
 import pytest
+from commands import run, run_process
 
 import pgig
+from pgig.cli import COMMANDS
 
 ROOT = Path(__file__).parents[1]
-SOURCES = {path.relative_to(ROOT / "src"): path for path in sorted((ROOT / "src" / "pgig").rglob("*.py"))}
+PACKAGE = ROOT / "src" / "pgig"
+SOURCES = {str(path.relative_to(PACKAGE)): path for path in sorted(PACKAGE.rglob("*.py"))}
+# from the ground up: a room imports only from itself and from those before it
+ROOMS = (
+    "errors", "files", "sealing", "digests", "statistics", "plugins", "draws",
+    "drawing", "records", "methods", "network", "subject", "patterns", "attribution", "degradation", "incremental",
+    "measures", "explainers", "explaining", "captum", "quantus", "vision", "randomization", "synthetic", "report",
+    "runs", "cli", "__main__",
+)  # fmt: skip
+WITHOUT_TORCH = "errors", "files", "sealing", "digests", "statistics", "plugins", "drawing", "records", "report"
+# which packages are known where, beside torch, numpy and safetensors
+FURTHER = {
+    "vision/": {"PIL"},
+    "runs/explain.py": {"PIL"},
+    "drawing/figures.py": {"matplotlib"},
+    "records/explanation.py": {"matplotlib"},
+    "records/part_files.py": {"pyarrow"},
+    "report/": {"matplotlib", "jinja2"},
+    "runs/ownership.py": {"filelock"},
+    "synthetic/transport.py": {"ot"},
+    "cli/": {"typer", "rich"},
+}
+LONGEST = 250  # lines
+
+
+def room_of(source: str) -> str:
+    return source.partition("/")[0].removesuffix(".py")
 
 
 def imports(path: Path) -> set[str]:
@@ -21,49 +49,53 @@ def imports(path: Path) -> set[str]:
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
-            found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= {str(node.module)}
     return found
 
 
-@pytest.mark.parametrize("source", SOURCES, ids=str)
-def test_imports_follow_the_design(source):
+def test_every_file_has_a_room():
+    assert {room_of(source) for source in SOURCES} == {*ROOMS, "__init__"}
+
+
+@pytest.mark.parametrize("source", [source for source in SOURCES if source != "__init__.py"])
+def test_rooms_know_only_those_below_them(source):
+    place = ROOMS.index(room_of(source))
+    for name in imports(SOURCES[source]):
+        package, _, rest = name.partition(".")
+        if package == "pgig" and rest:
+            assert ROOMS.index(rest.partition(".")[0]) <= place, f"{source} imports {name}"
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_packages_are_known_where_they_belong(source):
     packages = {name.partition(".")[0] for name in imports(SOURCES[source])} - sys.stdlib_module_names - {"pgig"}
-    inside = str(source)
-    allowed = {"torch", "numpy", "safetensors"}
-    if inside.startswith("pgig/vision/"):
-        allowed |= {"PIL"}
-    if inside == "pgig/figures.py":
-        allowed |= {"matplotlib"}
-    if inside.startswith("pgig/report/"):
-        allowed = {"matplotlib", "jinja2", "numpy"}
-    if inside == "pgig/synthetic/transport.py":
-        allowed |= {"ot"}
-    if inside.startswith("pgig/cli/"):
-        allowed |= {"typer", "rich"}
-    if inside == "pgig/runs/parts.py":
-        allowed |= {"pyarrow"}
-    if inside == "pgig/runs/ownership.py":
-        allowed |= {"filelock"}
+    allowed = {"numpy", "safetensors"} | (set() if room_of(source) in WITHOUT_TORCH else {"torch"})
+    for place, further in FURTHER.items():
+        allowed |= further if source.startswith(place) else set()
     assert packages <= allowed
-    if inside != "pgig/__main__.py" and not inside.startswith("pgig/cli/"):
-        assert not any(name.startswith("pgig.cli") for name in imports(SOURCES[source]))
-    if not inside.startswith(("pgig/cli/", "pgig/report/", "pgig/demo", "pgig/runs/")):
-        assert not any(name.startswith("pgig.report") for name in imports(SOURCES[source]))
-    forbidden = {
-        "pgig/degradation/": ("pgig.methods.table", "pgig.incremental", "pgig.explaining.attribute"),
-        "pgig/incremental/": (
-            "pgig.methods.table",
-            "pgig.explaining.attribute",
-            "pgig.attribution.engine",
-            "pgig.runs",
-            "pgig.patterns.patterns",
-        ),
-    }
-    for place, names in forbidden.items():
-        if inside.startswith(place):
-            assert not any(name.startswith(names) for name in imports(SOURCES[source]))
-    if not inside.startswith(("pgig/vision/", "pgig/cli", "pgig/__", "pgig/runs/")):
-        assert not any(name.startswith("pgig.vision") for name in imports(SOURCES[source]))
+
+
+def test_no_file_is_long():
+    assert {
+        name: lines for name, path in SOURCES.items() if (lines := len(path.read_text().splitlines())) > LONGEST
+    } == {}
+
+
+def test_flags_are_named_in_the_command_only():
+    flag = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
+    own = {"synthetic/train.py"}  # a script with a command line of its own
+    for name, path in SOURCES.items():
+        if not name.startswith("cli/") and name not in own:
+            texts = [n.value for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Constant)]
+            assert not [text for text in texts if isinstance(text, str) and flag.search(text)], name
+
+
+def test_what_is_known_of_models_is_in_one_table():
+    """No module keeps things by model, but for the one weak table of subjects."""
+    table = re.compile(r"^\w+(?:: [^\n=]+)? = Weak\w+\(", re.M)
+    tables = {name: found for name, path in SOURCES.items() if (found := table.findall(path.read_text()))}
+    assert list(tables) == ["subject/subject.py"]
+    assert len(tables["subject/subject.py"]) == 1
 
 
 def test_importing_pgig_loads_nothing_heavy():
@@ -71,35 +103,55 @@ def test_importing_pgig_loads_nothing_heavy():
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
 
 
-def test_the_report_command_needs_no_torch(tmp_path):
-    code = "import sys; sys.argv = ['pgig', 'report', 'nothing']\nfrom pgig.__main__ import main\n"
-    code += "try: main()\nexcept SystemExit: pass\nprint('torch' in sys.modules)"
+def test_rooms_without_torch_load_without_it(tmp_path):
+    parts = [
+        "pgig." + name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        for name in SOURCES
+        if room_of(name) in WITHOUT_TORCH
+    ]
+    code = "import sys; sys.argv = ['pgig', 'report', 'nothing']\n"
+    code += "".join(f"import {part}\n" for part in parts)
+    code += "from pgig.__main__ import main\nprint(main(), 'torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
-    assert done.stdout.strip() == "False"
+    assert done.stdout.strip() == "2 False", done.stderr
     assert "nothing is not a run" in done.stderr
 
 
-def test_every_command_is_listed():
-    done = subprocess.run([sys.executable, "-m", "pgig", "--help"], capture_output=True, text=True)
-    source = (ROOT / "src" / "pgig" / "cli" / "__init__.py").read_text()
-    names = re.findall(r'^    "(\w+)": "\w+",$', source, re.M)
-    assert len(names) == 10
-    for name in names:
-        assert re.search(rf"\b{name}\b", done.stdout), name
-        helped = subprocess.run([sys.executable, "-m", "pgig", name, "--help"], capture_output=True, text=True)
-        assert helped.returncode == 0
-        assert "Usage" in helped.stdout
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_runs_in_a_process_of_its_own(command, tmp_path):
+    done = run_process(tmp_path, command, "--help")
+    assert done.returncode == 0, done.stderr
+    assert "Usage" in done.stdout
+    assert "pgig " + command in " ".join(done.stdout.split())
 
 
-def test_every_public_name_can_be_had():
+def test_every_command_is_listed(tmp_path):
+    helped = run(tmp_path, "--help").stdout
+    for name in COMMANDS:
+        assert re.search(rf"\b{name}\b", helped), name
+    assert {path.stem for path in (PACKAGE / "cli").glob("*.py")} >= set(COMMANDS)
+
+
+def test_the_public_names_agree():
+    """`__all__`, the table of lazy homes and what type checkers see are the same names, and each can be had."""
+    tree = ast.parse((PACKAGE / "__init__.py").read_text())
+    (checking,) = [node for node in tree.body if isinstance(node, ast.If)]
+    imported = [node for node in checking.body if isinstance(node, ast.ImportFrom)]
+    seen = {(alias.name, str(node.module)) for node in imported for alias in node.names}
+    assert seen == {(name, f"pgig.{home}") for name, home in pgig._HOMES.items()}
+    assert sorted(pgig.__all__) == sorted(pgig._HOMES)
     for name in pgig.__all__:
         assert getattr(pgig, name) is not None
         assert name in dir(pgig)
-    assert pgig.captum.PGIG.name == "pgig"
-    code = "import pgig; print(pgig.degradation.PatchGrid.__name__, pgig.incremental.plan_of.__name__)"
-    assert subprocess.check_output([sys.executable, "-c", code], text=True).split() == ["PatchGrid", "plan_of"]
+    for name in pgig._SUBMODULES:
+        assert getattr(pgig, name).__name__ == f"pgig.{name}"
     with pytest.raises(AttributeError, match="no attribute 'lime'"):
         _ = pgig.lime
+
+
+def test_submodules_can_be_had_without_importing_them():
+    code = "import pgig; print(pgig.degradation.PatchGrid.__name__, pgig.incremental.plan_of.__name__)"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).split() == ["PatchGrid", "plan_of"]
 
 
 def test_the_documents_show_what_is(monkeypatch):
@@ -118,13 +170,6 @@ def test_the_readmes_python_names_exist():
     names = set(re.findall(r"pgig\.(\w+)\(", "".join(code)))
     assert names
     assert names <= set(pgig.__all__)
-
-
-def test_the_report_needs_no_torch():
-    parts = sorted(path.stem for path in (ROOT / "src" / "pgig" / "report").glob("*.py") if path.stem != "__init__")
-    loads = "; ".join(f"import pgig.report.{part}" for part in parts)
-    code = f"import sys; {loads}; print('torch' in sys.modules)"
-    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "False"
 
 
 def test_the_example_runs(monkeypatch, capsys):

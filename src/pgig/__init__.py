@@ -9,19 +9,23 @@ if TYPE_CHECKING:
     from pgig.drawing.heatmaps import heatmap
     from pgig.errors import PgigError, PgigWarning
     from pgig.explainers.occlusion import occlusion
+    from pgig.explainers.registry import register
     from pgig.explaining.attribute import attribute, attribute_all
     from pgig.explaining.check import check
+    from pgig.explaining.explain import explain
     from pgig.methods.table import METHODS, Method
     from pgig.patterns.estimation import estimate_moments, estimate_patterns
     from pgig.patterns.moments import Moments
     from pgig.patterns.patterns import Patterns
     from pgig.patterns.quality import signal_quality
+    from pgig.records.explanation import Explanation
     from pgig.subject.subject import Subject
 
 __version__ = "0.1.0"
 
 __all__ = [
     "METHODS",
+    "Explanation",
     "Method",
     "Moments",
     "Patterns",
@@ -34,8 +38,10 @@ __all__ = [
     "completeness",
     "estimate_moments",
     "estimate_patterns",
+    "explain",
     "heatmap",
     "occlusion",
+    "register",
     "show",
     "signal_quality",
 ]
@@ -43,6 +49,7 @@ __all__ = [
 # Loaded at first use (PEP 562), so that `import pgig` is quick and its parts load without each other's dependencies.
 _HOMES = {
     "METHODS": "methods.table",
+    "Explanation": "records.explanation",
     "Method": "methods.table",
     "Moments": "patterns.moments",
     "Patterns": "patterns.patterns",
@@ -55,12 +62,14 @@ _HOMES = {
     "completeness": "attribution.completeness",
     "estimate_moments": "patterns.estimation",
     "estimate_patterns": "patterns.estimation",
+    "explain": "explaining.explain",
     "heatmap": "drawing.heatmaps",
     "occlusion": "explainers.occlusion",
+    "register": "explainers.registry",
     "show": "drawing.figures",
     "signal_quality": "patterns.quality",
 }
-_SUBMODULES = {"captum", "degradation", "incremental", "quantus", "report", "synthetic", "vision"}
+_SUBMODULES = {"captum", "degradation", "incremental", "measures", "quantus", "report", "synthetic", "vision"}
 
 
 def __getattr__(name: str) -> Any:

@@ -6,7 +6,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import numpy
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
@@ -124,7 +123,7 @@ class _Asked:
             input=_arrays(self._inputs),
             options={**explainer.options, **self._told(explainer)},
             score=_name(self._context.score),
-            target=None if self.target is None else numpy.array(torch.as_tensor(self.target).cpu()),
+            target=None if self.target is None else _array(torch.as_tensor(self.target)),
             predicted=self.predicted,
             probability=self.probability,
             completeness=self._completeness(explainer, attribution),

@@ -96,3 +96,14 @@ class NormFunction(Function):
         if ctx.active.rule.skips_norm:
             return arriving, None, None, None
         return arriving * factor.reshape(1, -1, *[1] * (arriving.dim() - 2)), None, None, None
+
+
+def behind_layer(input: Tensor) -> bool:
+    """Did a layer compute `input`, or what it is a copy of, with its units along axis 1?"""
+    node: Any = input.grad_fn
+    while node is not None and node.name() in ("CloneBackward0", "ToCopyBackward0"):
+        node = node.next_functions[0][0]
+    if type(node).__name__ != "LayerFunctionBackward":
+        return False
+    geometry = node.held[3]
+    return bool(geometry.unit_axis(input.dim()) == 1)

@@ -12,7 +12,7 @@ from torch.overrides import TorchFunctionMode
 
 from pgig.errors import PgigError, PgigWarning
 from pgig.methods.rules import Rule, plain
-from pgig.network.functions import LayerFunction, NormFunction, ReLUFunction
+from pgig.network.functions import LayerFunction, NormFunction, ReLUFunction, behind_layer
 from pgig.network.layer_calls import LayerCall, Operation, read_layer_call, tensors_in
 from pgig.network.layers import Layers
 from pgig.network.torch_ops import ACTIVATIONS, DROPOUTS, IN_PLACE_RELUS, PRODUCTS, RELUS, WITH_WEIGHT
@@ -172,7 +172,7 @@ class RuleMode(TorchFunctionMode):
                     output.register_hook(_plainly_laid_out)  # type: ignore[no-untyped-call]
             return output
 
-        if not (self._replaces_norms and _behind_layer(input)):
+        if not (self._replaces_norms and behind_layer(input)):
             return run(input)
         assert running_var is not None
         factor = (running_var + eps).rsqrt() * (1 if weight is None else weight.detach())
@@ -227,17 +227,6 @@ def _plainly_laid_out(gradient: Tensor) -> Tensor:
     if len(gradient) != 1 or gradient.stride(0) == gradient.numel():
         return gradient
     return gradient.clone(memory_format=torch.contiguous_format)
-
-
-def _behind_layer(input: Tensor) -> bool:
-    """Did a layer compute `input`, or what it is a copy of, with its units along axis 1?"""
-    node: Any = input.grad_fn
-    while node is not None and node.name() in ("CloneBackward0", "ToCopyBackward0"):
-        node = node.next_functions[0][0]
-    if type(node).__name__ != "LayerFunctionBackward":
-        return False
-    geometry = node.held[3]
-    return bool(geometry.unit_axis(input.dim()) == 1)
 
 
 _RANDOM = "dropout is on, so the model is not a function of its input: call model.eval()"

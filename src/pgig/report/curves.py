@@ -16,7 +16,10 @@ _DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1)))
 
 
 def curves_figure(
-    curves: Mapping[str, NDArray[numpy.float64]], title: str, score: str = "probability", patches_per_step: int = 1
+    curves: Mapping[str, NDArray[numpy.float64]],
+    title: str,
+    axis: str = "mean probability of the class",
+    patches_per_step: int = 1,
 ) -> Figure:
     """All mean curves [n, steps + 1] with bands of 95 %, labelled at their ends."""
     figure = Figure(figsize=(9.5, 5.8), layout="constrained")
@@ -27,7 +30,7 @@ def curves_figure(
     ends = [(method, float(curves[method][:, -1].mean()), look[method]["color"]) for method in order]
     _label_ends(ax, ends, ax.get_xlim()[1], *ax.get_ylim())
     ax.set_xlabel("patches replaced")
-    ax.set_ylabel(f"mean {score} of the class")
+    ax.set_ylabel(axis)
     ax.set_title(title, fontsize=11, parse_math=False)
     return figure
 

@@ -111,7 +111,8 @@ def _write_tables(
 
 def _figure(run: Run) -> Figure:
     title = f"{run.name}: {len(run.images)} images, {run.config['model']['model']}"
-    return curves_figure(run.curves, title, run.config["degradation"].get("score", "score"), run.patches_per_step)
+    axis = run.measure.axis.format(score=run.config["degradation"].get("score", "score"))
+    return curves_figure(run.curves, title, axis, run.patches_per_step)
 
 
 def _border(run: Run) -> int:

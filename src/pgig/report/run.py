@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 
 from pgig.errors import PgigError
 from pgig.records.config import read_config
+from pgig.records.measure import BY_ORDER, Measure, find_measure
 from pgig.records.part_files import note_unsealed, read_run
 from pgig.records.parts import number_of
-from pgig.statistics import Comparison, Interval, aopc, auc, comparisons, corrected, intervals, score_at
-
-POINTS = 10, 30, 100  # patches after which the score is reported
+from pgig.statistics import Comparison, Interval, comparisons, corrected, intervals
 
 
 @dataclass(frozen=True)
@@ -63,34 +62,39 @@ class Run:
         return len(self.images) + len(self.skipped) >= int(self.config["images"]["count"])
 
     @property
-    def lower_is_better(self) -> bool:
-        return bool(self.config["degradation"].get("order", "descending") != "ascending")
+    def measure(self) -> Measure:
+        """What was measured."""
+        order = self.config["degradation"].get("order", "descending")
+        if order not in BY_ORDER:
+            raise PgigError(f"the configuration in {self.folder} is damaged: no measure has the order {order!r}")
+        return find_measure(BY_ORDER[order])
 
     def measures(self) -> dict[str, dict[str, Interval]]:
-        """AUC, AOPC and scores after some patches, with intervals, the best method first."""
-        each = self.patches_per_step
-        points = [k for k in POINTS if k % each == 0 and k // each <= self.steps]
-        columns = ["AUC", "AOPC", *(f"after {k}" for k in points)]
-        values = [
-            part
-            for curves in self.curves.values()
-            for part in (auc(curves), aopc(curves), *(score_at(curves, k // each) for k in points))
-        ]
-        found_intervals = iter(intervals(numpy.stack(values, 1)))
-        found = {method: {column: next(found_intervals) for column in columns} for method in self.curves}
-        return dict(sorted(found.items(), key=lambda item: item[1]["AUC"].mean, reverse=not self.lower_is_better))
+        """The measure's columns, with intervals, the best method first."""
+        values = {m: self.measure.columns_of(curves, self.patches_per_step) for m, curves in self.curves.items()}
+        each = iter(intervals(numpy.stack([part for columns in values.values() for part in columns.values()], 1)))
+        found = {method: {column: next(each) for column in columns} for method, columns in values.items()}
+        return {
+            method: found[method] for method in self._ranked({m: row[self._ranks].mean for m, row in found.items()})
+        }
 
     def comparisons(self) -> dict[tuple[str, str], Comparison]:
-        """Every two methods by AUC, the better first; p-values corrected for the number of pairs."""
-        areas = {method: auc(curves) for method, curves in self.curves.items()}
-        order = sorted(areas, key=lambda method: float(areas[method].mean()), reverse=not self.lower_is_better)
-        pairs = list(combinations(order, 2))
+        """Every two methods by the measure's first column, the better first; p-values corrected for their number."""
+        areas = {m: self.measure.columns_of(curves)[self._ranks] for m, curves in self.curves.items()}
+        pairs = list(combinations(self._ranked({m: float(area.mean()) for m, area in areas.items()}), 2))
         if not pairs:
             return {}
-        sign = -1 if self.lower_is_better else 1
+        sign = -1 if self.measure.better == "lower" else 1
         found = comparisons(numpy.stack([sign * (areas[one] - areas[two]) for one, two in pairs], 1))
         mended = corrected({f"{one}|{two}": pair for (one, two), pair in zip(pairs, found, strict=True)})
         return dict(zip(pairs, mended.values(), strict=True))
+
+    @property
+    def _ranks(self) -> str:
+        return self.measure.columns[0].name
+
+    def _ranked(self, means: Mapping[str, float]) -> list[str]:
+        return sorted(means, key=lambda method: means[method], reverse=self.measure.better == "higher")
 
 
 _TEXTS = ("model", "model"), *(("degradation", key) for key in ("score", "order", "fill", "departure", "evaluator"))
