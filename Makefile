@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 READY = $(VENV)/.ready
 
-.PHONY: demo test check bench faults reproduction docs clean
+.PHONY: demo test style check bench faults reproduction docs clean
 
 demo: $(READY)
 	$(BIN)/pgig demo --out demo
@@ -13,11 +13,13 @@ demo: $(READY)
 test: $(READY)
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
-check: $(READY)
+style: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
+
+check: style
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not zoo and not faults and not cluster"
 
 bench: $(READY)
 	$(BIN)/python benchmarks/attribution.py --out benchmarks/results
@@ -27,6 +29,7 @@ bench: $(READY)
 # minutes: kills, damaged files, flipped bits, two writers, threads, memory; figures for docs/reliability.md
 faults: $(READY)
 	$(BIN)/python tests/faults/run_campaigns.py --write
+	HYPOTHESIS_PROFILE=faults $(BIN)/python -m pytest -n 2 --dist worksteal -m "drawn or faults"
 
 # hours; stopped, it goes on: make reproduction IMAGES=folder WEIGHTS=squeezenet1_0.safetensors
 reproduction: $(READY)

@@ -37,7 +37,7 @@ def passes(model: nn.Module, x: Tensor, batch: int) -> tuple[float, float]:
 
 def best(what: str, candidates: list[int], run: Callable[[int], object]) -> int:
     """The batch size with the shortest of two runs."""
-    seconds = {}
+    seconds: dict[int, float] = {}
     for size in candidates * 2:
         begin = time.perf_counter()
         run(size)

@@ -6,13 +6,14 @@ import argparse
 import multiprocessing
 import time
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from measuring import machine, ratio, take_turns, write
 from torch import Tensor, nn
 
-from pgig.patterns.estimation import Estimator
+from pgig.patterns.estimator import Estimator
 from pgig.vision.architectures.vgg import VGG, vgg
 
 
@@ -56,7 +57,7 @@ def unfolded(model: VGG, x: Tensor, sums: dict[int, list[Tensor]], accurate: boo
 def _peak(way: str, batch: int, batches: int, queue: "multiprocessing.Queue[int]") -> None:
     torch.manual_seed(0)
     model, x = vgg("vgg16").eval(), torch.randn(batch, 3, 224, 224)
-    estimator, sums = Estimator(model), {}
+    estimator, sums = Estimator(model), dict[str, Any]()
     forward(model, x)
     before = _high_water()
     for _ in range(batches):
@@ -85,7 +86,7 @@ def main(out: Path, rounds: int, batch: int) -> None:
     model = vgg("vgg16").eval()
     fast = vgg("vgg16").eval().to(memory_format=torch.channels_last)
     x = torch.randn(batch, 3, 224, 224)
-    estimator, sums, coarse = Estimator(model), {}, {}
+    estimator, sums, coarse = Estimator(model), dict[str, Any](), dict[str, Any]()
     channels_last = x.contiguous(memory_format=torch.channels_last)
     seconds = take_turns(
         {

@@ -127,4 +127,4 @@ def rank_correlation(one: Areas, other: Areas, methods: Sequence[str], seed: int
 def order_agreement(one: NDArray[numpy.float64], other: NDArray[numpy.float64]) -> float:
     """Spearman's rank correlation, without ties."""
     ranks = [numpy.argsort(numpy.argsort(values)).astype(float) for values in (one, other)]
-    return float(numpy.corrcoef(*ranks)[0, 1])
+    return float(numpy.corrcoef(ranks[0], ranks[1])[0, 1])

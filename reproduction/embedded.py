@@ -21,7 +21,7 @@ NETWORKS = "plain", "bn"
 PAPER = Protocol(patch=4, steps=40)
 PROTOCOLS = {
     "paper": PAPER,
-    **{name: replace(PAPER, departure=name) for name in RELEASED},
+    **{name: replace(PAPER, departure=name) for name in RELEASED},  # type: ignore[arg-type]
     **{name: replace(PAPER, fill=name) for name in FILLS},
 }
 IMAGES = 60  # of each setting
@@ -35,8 +35,8 @@ def run_embedded(out: Path) -> None:
         todo = [setting for setting in SETTINGS if not (out / f"{network}-{setting}.csv").exists()]
         if not todo:
             continue
-        model = embedded(network)
-        auto, centred = (embedded_patterns(model, regime=regime) for regime in REGIMES)
+        model = embedded(network)  # type: ignore[arg-type]
+        auto, centred = (embedded_patterns(model, regime=regime) for regime in REGIMES)  # type: ignore[arg-type]
         for setting in todo:
             print(f"embedded network {network}, setting {setting}", flush=True)
             rows = rows_of(model, _explained(model, setting, [*PAPER_METHODS, *VARIANTS], auto))

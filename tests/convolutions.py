@@ -32,7 +32,7 @@ def convolutions(draw) -> tuple[nn.Module, Tensor]:
             given["padding_mode"] = draw(st.sampled_from(["zeros", "reflect", "replicate", "circular"]))
             if axes == 3 and given["padding_mode"] == "reflect":
                 given["padding_mode"] = "zeros"
-        cls = (nn.Conv1d, nn.Conv2d, nn.Conv3d)[axes - 1]
+        cls = (nn.Conv1d, nn.Conv2d, nn.Conv3d)[axes - 1]  # type: ignore[assignment]
     size = [draw(st.integers(7, 9)) for _ in range(axes)]
     torch.manual_seed(draw(st.integers(0, 1000)))
     layer = cls(2 * groups, 3 * groups, **given).double()

@@ -8,6 +8,7 @@ from torch import nn
 
 import pgig
 import pgig.captum as ours
+from pgig.captum.base import Attribution
 from pgig.draws import draws
 from pgig.methods.points import Ball, Example
 
@@ -22,7 +23,7 @@ def test_gradients_agree(net):
         (ours.Saliency(model), captum.attr.Saliency(model)),
         (ours.InputXGradient(model), captum.attr.InputXGradient(model)),
     ]:
-        torch.testing.assert_close(mine.attribute(x, target=target), theirs.attribute(x, target=target), **TIGHT)
+        torch.testing.assert_close(mine.attribute(x, target=target), theirs.attribute(x, target=target), **TIGHT)  # type: ignore[attr-defined]
     signed = captum.attr.Saliency(model).attribute(x, target=1, abs=False)
     torch.testing.assert_close(ours.Saliency(model).attribute(x, target=1, abs=False), signed, **TIGHT)
     torch.testing.assert_close(pgig.attribute("gradient", model, x, 1, score="logit"), signed, **TIGHT)
@@ -116,7 +117,7 @@ def test_pattern_methods_take_the_same_call():
     torch.testing.assert_close(delta, pgig.completeness(direct, model, x, 1, score="logit", baseline=0.1))
     for name, cls in [("pattern_attribution", ours.PatternAttribution), ("patternnet", ours.PatternNet)]:
         direct = pgig.attribute(name, model, x, 1, patterns=p, score="logit", start="one")
-        torch.testing.assert_close(cls(model, p).attribute(x, target=1), direct, **TIGHT)
+        torch.testing.assert_close(cls(model, p).attribute(x, target=1), direct, **TIGHT)  # type: ignore[attr-defined]
     bare = ours.IntegratedPatternAttribution(model, p)
     assert not bare.multiplies_by_inputs
     torch.testing.assert_close(bare.attribute(x, **call), ours.PGIG(model, p, False).attribute(x, **call), **TIGHT)
@@ -151,3 +152,19 @@ def test_noise_tunnel_and_gradient_shap_converge_to_what_they_estimate():
     assert (shap - ig).norm() / ig.norm() < 0.1
     with pytest.raises(pgig.PgigError, match="nt_type"):
         tunnel.attribute(x, "median", target=1)
+
+
+def test_the_whole_method_table_is_here():
+    """Every method has a class; Captum has some of them under other names."""
+    named = {
+        cls.name: cls
+        for cls in vars(ours).values()
+        if isinstance(cls, type)
+        and issubclass(cls, Attribution)
+        and cls.__name__ in ours.__all__
+        and hasattr(cls, "name")
+    }
+    assert pgig.METHODS.keys() - {"random"} <= named.keys()
+    assert set(named) <= pgig.METHODS.keys()
+    for cls in named.values():
+        assert getattr(ours, cls.__name__) is cls

@@ -168,7 +168,7 @@ def test_files_are_read_up_to_a_bound(tmp_path, monkeypatch):
     with tarfile.open(tmp_path / "images.tar", "w") as archive:
         archive.add(tmp_path / "folder", ".")
     for where in ("folder", "images.zip", "images.tar"):
-        skipped = {}
+        skipped: dict[str, str] = {}
         (batch,) = (x for _, x in ImageFolder.open(tmp_path / where).batches(Preprocess(24, 24), 8, 0, skipped))
         assert len(batch) == 1
         ((name, reason),) = skipped.items()

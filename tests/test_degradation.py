@@ -4,7 +4,7 @@ import hypothesis.strategies as st
 import numpy
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from torch import Tensor, nn
 
 import pgig
@@ -107,7 +107,6 @@ def test_ascending_is_descending_reversed_and_ties_are_settled():
 
 
 @given(st.integers(1, 9), st.integers(9, 23), st.integers(9, 23))
-@settings(max_examples=40, deadline=None)
 def test_the_grid_covers_all_but_the_border(patch, height, width):
     grid = PatchGrid(height, width, patch)
     covered = torch.zeros(height, width)
@@ -202,10 +201,9 @@ def test_an_oracle_on_a_linear_model_gives_the_lowest_curve():
         assert (found["oracle"] <= curve + 1e-9).all(), name
 
 
-def test_the_mean_over_a_partition_is_the_weighted_mean_of_its_parts():
+def test_areas_of_the_mean_are_means_of_the_areas():
     curves = numpy.random.default_rng(0).random((10, 6))
     whole = curves.mean(0)
-    numpy.testing.assert_allclose(0.3 * curves[:3].mean(0) + 0.7 * curves[3:].mean(0), whole)
     numpy.testing.assert_allclose(auc(whole), auc(curves).mean())
     numpy.testing.assert_allclose(aopc(curves), curves[:, 0] - auc(curves))
     numpy.testing.assert_allclose(score_at(curves, 5), curves[:, 5])

@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from convolutions import convolutions
-from hypothesis import given, settings
+from hypothesis import assume, given
 from networks import NETWORKS, images, network
 from safetensors import safe_open
 from safetensors.torch import save_file
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 import pgig
 from pgig.network.trace import trace
 from pgig.network.unit_layout import Form
-from pgig.patterns.estimation import Estimator
+from pgig.patterns.estimator import Estimator
 from pgig.synthetic.stress import stress_data, stress_model
 
 EXACT = {"rtol": 1e-9, "atol": 1e-10}
@@ -54,7 +54,7 @@ def unfolded(layer: nn.Module, x: Tensor) -> Tensor:
     else:
         padding = layer.padding
     fan_in = x.shape[1] // groups * int(numpy.prod(kernel))
-    each = torch.eye(fan_in, dtype=x.dtype).reshape(fan_in, x.shape[1] // groups, *kernel)
+    each = torch.eye(fan_in, dtype=x.dtype).reshape(fan_in, x.shape[1] // groups, *kernel)  # type: ignore[misc]
     parts = []
     for part in x.chunk(groups, 1):
         if layer.transposed:
@@ -63,13 +63,12 @@ def unfolded(layer: nn.Module, x: Tensor) -> Tensor:
                 part, each.transpose(0, 1), None, layer.stride, padding, layer.output_padding, 1, layer.dilation
             )
         else:
-            function = (F.conv1d, F.conv2d, F.conv3d)[len(kernel) - 1]
+            function = (F.conv1d, F.conv2d, F.conv3d)[len(kernel) - 1]  # type: ignore[assignment]
             seen = function(part, each, None, layer.stride, padding, layer.dilation)
         parts.append(seen.flatten(2).transpose(1, 2).flatten(0, 1))
     return torch.stack(parts, 1)
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
 @given(convolutions(), st.sampled_from(["positive", "negative", "linear", "centred"]))
 def test_convolutions_of_every_geometry_equal_the_unfolded_equation(case, regime):
     layer, x = case
@@ -79,8 +78,7 @@ def test_convolutions_of_every_geometry_equal_the_unfolded_equation(case, regime
             layer.bias -= y.transpose(0, 1).flatten(1).median(1).values + 1e-6  # no sample on the edge
             y = layer(x)
     active = (y > 0).transpose(0, 1).flatten(1).sum(1)
-    if active.min() < 3 or (y[0, 0].numel() * 2 - active).min() < 3:
-        return
+    assume(active.min() >= 3 and (y[0, 0].numel() * 2 - active).min() >= 3)
     model = nn.Sequential(layer, nn.ReLU())
     found = pgig.estimate_moments(model, [x], regime).layers["0"]
     windows = unfolded(layer, x)
@@ -101,9 +99,9 @@ def test_convolutions_of_every_geometry_equal_the_unfolded_equation(case, regime
     pattern, health = found.pattern()
     trusted = expected.abs().max(1).values < 100  # the others are weak, and handled
     rows = found.form.rows(pattern)
-    if health.weak == health.negative == health.dead == 0:
-        torch.testing.assert_close(rows[trusted], expected[trusted], rtol=1e-6, atol=1e-7)
     assert health.error < 1e-9
+    assume(health.weak == health.negative == health.dead == 0 and trusted.any())
+    torch.testing.assert_close(rows[trusted], expected[trusted], rtol=1e-6, atol=1e-7)
 
 
 @pytest.mark.parametrize("regime", ["positive", "negative", "linear", "centred"])
@@ -198,7 +196,7 @@ def _uncentred(layer: nn.Conv2d, data: list[Tensor]) -> Tensor:
     for x in data:
         y = layer(x).detach().transpose(0, 1).flatten(1)
         windows = F.unfold(x, 3, padding=layer.padding).transpose(0, 1).flatten(1)
-        n, sum_x, sum_y, sum_xy = n + y.shape[1], sum_x + windows.sum(1), sum_y + y.sum(1), sum_xy + y @ windows.T
+        n, sum_x, sum_y, sum_xy = n + y.shape[1], sum_x + windows.sum(1), sum_y + y.sum(1), sum_xy + y @ windows.T  # type: ignore[assignment]
     direction = sum_xy / n - (sum_x / n) * (sum_y / n)[:, None]
     return (direction / (layer.weight.detach().flatten(1) * direction).sum(1, keepdim=True)).reshape(layer.weight.shape)
 
@@ -401,13 +399,11 @@ def test_forms_find_their_way_back():
 
 def test_all_that_a_model_has_learnt_counts_for_the_digest():
     """Biases and norms decide which samples are in the regime: patterns for others are refused."""
-    for change in ("conv1.bias", "bn1.weight", "bn1.running_mean"):
+    for change in ("conv2.bias", "bn1.weight", "bn1.running_mean"):
         model = network("residual")
         patterns, moments = (make(model, batches()) for make in (pgig.estimate_patterns, pgig.estimate_moments))
         patterns.check(model)
         state = model.state_dict()
-        if change not in state:
-            continue
         state[change][0] += 1
         with pytest.raises(pgig.PgigError, match=f"'{change}' differs"):
             patterns.check(model)
@@ -657,7 +653,7 @@ def test_masks_and_mappings_reach_the_model():
     assert float((without["out"] - named["out"]).abs().max()) > 1e-6  # the mask counts
     fixed = pgig.estimate_patterns(model, [ids], forward_args=(mask,))
     torch.testing.assert_close(fixed["out"], named["out"], **EXACT)
-    for wrong in ([{}], [{"ids": "text"}], [{"ids": ids[:0]}]):
+    for wrong in ([{}], [{"ids": "text"}], [{"ids": ids[:0]}]):  # type: ignore[var-annotated]
         with pytest.raises(pgig.PgigError, match="a batch"):
             pgig.estimate_patterns(model, wrong)
     with pytest.raises(pgig.PgigError, match="forward_kwargs must be a mapping"):

@@ -96,7 +96,7 @@ def test_a_wrong_or_failing_evaluator_is_not_used(monkeypatch):
     def wrong(self, *arguments):
         return right(self, *arguments) + 1e-3
 
-    monkeypatch.setattr(evaluators.IncrementalEvaluator, "curves", wrong)
+    monkeypatch.setattr(evaluators.IncrementalEvaluator, "curves", wrong)  # type: ignore[attr-defined]
     found = choose(Wish(), network(), image(), PROTOCOL)
     assert found.evaluator.name == "dense"
     assert found.doubt is not None
@@ -105,7 +105,7 @@ def test_a_wrong_or_failing_evaluator_is_not_used(monkeypatch):
     def failing(self, *arguments):
         raise RuntimeError("never met\nbefore")
 
-    monkeypatch.setattr(evaluators.IncrementalEvaluator, "curves", failing)
+    monkeypatch.setattr(evaluators.IncrementalEvaluator, "curves", failing)  # type: ignore[attr-defined]
     found = choose(Wish(), network(), image(), PROTOCOL)
     assert found.evaluator.name == "dense"
     assert found.doubt is not None
@@ -133,7 +133,7 @@ def test_memory_decides_how_many_go_side_by_side():
     assert some.batch_size == 7
     assert 7 * plan.bytes_per_row < some.bytes < 12 * plan.bytes_per_row
     plan.allocate(4, torch.device("cpu"))
-    held = sum(cache._data.numel() * cache._data.element_size() for cache in plan._caches)
+    held = sum(cache._data.numel() * cache._data.element_size() for cache in plan._caches)  # type: ignore[misc]
     assert held == 4 * plan.bytes_per_row
     with pytest.raises(PgigError, match="memory must be above zero"):
         Wish(memory=0)

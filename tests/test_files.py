@@ -51,8 +51,8 @@ def test_temporary_names_are_unique_to_process_thread_and_host(tmp_path):
 def test_a_file_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
     events = []
     fsync, replace = os.fsync, os.replace
-    monkeypatch.setattr(os, "fsync", lambda handle: (events.append("settle"), fsync(handle)))
-    monkeypatch.setattr(type(tmp_path), "replace", lambda self, to: (events.append("rename"), replace(self, to))[1])
+    monkeypatch.setattr(os, "fsync", lambda handle: (events.append("settle"), fsync(handle)))  # type: ignore[func-returns-value]
+    monkeypatch.setattr(type(tmp_path), "replace", lambda self, to: (events.append("rename"), replace(self, to))[1])  # type: ignore[func-returns-value]
     with written(tmp_path / "a.txt") as path:
         path.write_text("x")
     assert events == ["settle", "rename", "settle"]

@@ -3,13 +3,12 @@
 import torch
 import torch.nn.functional as F
 from convolutions import convolutions
-from hypothesis import given, settings
+from hypothesis import given
 from torch import Tensor
 
 import pgig
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
 @given(convolutions())
 def test_the_pattern_rule_is_exact_for_every_geometry(case):
     layer, x = case

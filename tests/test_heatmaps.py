@@ -61,7 +61,7 @@ def test_show_draws_a_grid_with_titles(tmp_path):
     found = {name: torch.randn(3, 8, 8) for name in ("one", "two", "three")}
     drawing = pgig.show(found, torch.rand(3, 8, 8), columns=2, path=tmp_path / "sheet.png")
     cells = drawing.axes[0].child_axes
-    assert [cell.get_title() for cell in cells] == ["image", "one", "two", "three"]
+    assert [cell.get_title() for cell in cells] == ["image", "one", "two", "three"]  # type: ignore[attr-defined]
     assert (tmp_path / "sheet.png").stat().st_size > 1000
 
 

@@ -5,7 +5,7 @@ import numpy
 import pytest
 import torch
 from captum.attr import Saliency
-from hypothesis import given, settings
+from hypothesis import assume, given
 from scipy.optimize import linprog
 from torch import nn
 
@@ -119,12 +119,10 @@ def test_signs_tell_the_readings_apart():
 
 
 @given(st.integers(0, 10_000), st.integers(2, 6), st.integers(2, 6))
-@settings(max_examples=15, deadline=None)
 def test_the_distance_is_that_of_the_linear_programme(seed, height, width):
     rng = torch.Generator().manual_seed(seed)
     one, other = torch.rand(2, height, width, generator=rng).double().clamp(min=0.3) - 0.3
-    if not one.any() or not other.any():
-        return
+    assume(one.any() and other.any())
     places = torch.cartesian_prod(torch.arange(height), torch.arange(width)).double()
     cost = torch.cdist(places, places) / (height**2 + width**2) ** 0.5
     n = height * width
@@ -146,13 +144,11 @@ def test_a_shift_costs_its_length():
 
 
 @given(st.integers(0, 1000))
-@settings(max_examples=20, deadline=None)
 def test_precision_is_the_mean_over_orders_of_ties(seed):
     rng = torch.Generator().manual_seed(seed)
     weights = torch.randint(0, 3, (4, 4), generator=rng).double()
     mask = torch.rand(4, 4, generator=rng) < 0.4
-    if not mask.any():
-        return
+    assume(mask.any())
     n = int(mask.sum())
     shares = []
     for _ in range(3000):

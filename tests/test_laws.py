@@ -331,8 +331,6 @@ def test_draws_depend_on_values_not_on_how_they_print():
         ids=[numpy.str_("a"), numpy.int64(5)],
     )
     assert torch.equal(usual, other)
-    smooth, taylor = (pgig.attribute(name, model, x, 1, seed=1) for name in ("smoothgrad", "random"))
-    assert not torch.equal(smooth, taylor)
 
 
 def test_random_is_uniform_around_zero():

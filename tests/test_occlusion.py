@@ -72,7 +72,7 @@ def test_weights_that_change_are_noticed(model):
 def test_plans_go_with_their_models():
     made = nn.Sequential(nn.Conv2d(3, 4, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten()).double().eval()
     pgig.occlusion(made, images(1), torch.tensor([0]), window=5, stride=5)
-    plan = ref(next(iter(pgig.Subject(made).recall("plans", dict).values())))
+    plan = ref(next(iter(pgig.Subject(made).recall("plans", dict).values())))  # type: ignore[var-annotated]
     assert plan() is not None
     del made
     gc.collect()

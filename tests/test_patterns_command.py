@@ -300,7 +300,7 @@ def test_archives_with_code_or_without_the_arrays_are_refused(tmp_path):
 
 def test_unfinished_work_is_not_thrown_away_and_exchanged_images_are_noticed(folder):
     call = ("patterns", "--model", "net:make", "--size", "32", "--resize", "32", "--images", "photos")
-    call += ("--out", "p.safetensors")
+    call += ("--out", "p.safetensors")  # type: ignore[assignment]
     assert run(folder, *call, "--moments", "kept.safetensors").returncode == 0
     (folder / "kept.safetensors").rename(folder / "p.moments.safetensors")
     (folder / "p.safetensors").unlink()

@@ -78,7 +78,7 @@ def test_the_self_test_can_fail(broken, monkeypatch):
         right = Convolution.input_gradient
         monkeypatch.setattr(Convolution, "input_gradient", lambda *args: 2 * right(*args))
     else:
-        right = LayerFunction.forward
+        right = LayerFunction.forward  # type: ignore[assignment]
         monkeypatch.setattr(LayerFunction, "forward", staticmethod(lambda *args: right(*args) + 1))
     report = pgig.check(network("chain"), images(1))
     assert not report.ok

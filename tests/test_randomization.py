@@ -105,7 +105,7 @@ def test_the_command_answers_both_questions_and_goes_on(folder):
     size = ("--model", "net:make", "--size", "32", "--resize", "32")
     assert run(folder, "patterns", *size, "--images", "photos", "--out", "p.safetensors").returncode == 0
     call = ("randomize", *size, "--images", "photos", "--limit", "3", "--patterns", "p.safetensors", "--out", "run")
-    call = (*call, "--estimate-from", "photos", "--methods", "gradient,pgig,random")
+    call = (*call, "--estimate-from", "photos", "--methods", "gradient,pgig,random")  # type: ignore[assignment]
     done = run(folder, *call)
     assert done.returncode == 0, done.stderr
     with (folder / "run" / "table.csv").open() as file:

@@ -69,7 +69,7 @@ def test_a_loss_that_closes_over_the_labels_of_its_batch():
             "gradient",
             NET,
             X[row : row + 1],
-            score=lambda y, r=row: F.cross_entropy(y, labels[r : r + 1], reduction="none"),
+            score=lambda y, r=row: F.cross_entropy(y, labels[r : r + 1], reduction="none"),  # type: ignore[misc]
         )
         torch.testing.assert_close(found[row : row + 1], single, **EXACT)
 

@@ -254,7 +254,7 @@ def test_products_in_every_spelling(spelling):
     torch.testing.assert_close(found["pattern_attribution"], autograd(model, x), **EXACT)
     p = {name: numbers(*getattr(model, name).shape, seed=5) for name in used}
     scaled = OwnForward(SPELLINGS[spelling], w=model.w * p.get("w", 1), b=model.b * p.get("b", 1)).eval()
-    found = pgig.attribute("pattern_attribution", model, x, 1, patterns=p, **options)
+    found = pgig.attribute("pattern_attribution", model, x, 1, patterns=p, **options)  # type: ignore[assignment]
     torch.testing.assert_close(found, autograd(scaled, x), **EXACT)
 
 
@@ -413,3 +413,61 @@ def test_clamps_are_named_and_randomness_is_refused():
             pgig.attribute("gradient", random, torch.randn(2, 4), 1)
     off = pgig.attribute("gradient", lambda x: torch.dropout(x, p=0.5, train=False), torch.ones(2, 4), 1, score="logit")
     assert off.sum() == 2
+
+
+def plain_again(visit: rules.Visit) -> Tensor:
+    return visit.gradient(visit.arriving, visit.weight)
+
+
+def positive_part(visit: rules.Visit) -> Tensor:
+    """LRP's z+ rule, where relevance is input times gradient: each input gets its share of the positive products."""
+    positive = visit.weight.clamp(min=0)
+    outputs = visit.output(positive)
+    share = torch.where(outputs > 0, visit.output(visit.weight) / outputs.clamp(min=1e-300), 0)
+    return visit.gradient(visit.arriving * share, positive)
+
+
+@pytest.mark.parametrize("net", NETWORKS)
+def test_a_rule_that_sees_the_input_can_be_the_plain_one(net):
+    rule = rules.Rule("again", layer=plain_again)
+    assert rule.keeps_input
+    model, x = network(net), images()
+    found = pgig.attribute(pgig.Method(pgig.METHODS["gradient"].points, rule), model, x, 1)
+    torch.testing.assert_close(found, pgig.attribute("gradient", model, x, 1), **EXACT)
+
+
+@pytest.mark.parametrize("inplace", [False, True])
+def test_relevance_by_positive_products_equals_the_loop_over_layers(inplace):
+    """In place, the input of a layer may be overwritten later: rules see it as it was."""
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        nn.Conv2d(3, 4, 3, bias=False), nn.ReLU(inplace), nn.Flatten(), nn.Linear(144, 10, bias=False),
+        nn.ReLU(inplace), nn.Linear(10, 5, bias=False),
+    ).double().eval()  # fmt: skip
+    x = images().abs()
+    method = pgig.Method(
+        pgig.METHODS["gradient_x_input"].points, rules.Rule("z+", layer=positive_part), multiply_by_input=True
+    )
+    found = pgig.attribute(method, model, x, 1, score="logit")
+    with torch.no_grad():
+        middle = model[0](x)
+        a = middle.relu().flatten(1)
+        b = (a @ model[3].weight.T).relu()
+        relevance = torch.zeros(3, 5).double()
+        relevance[:, 1] = (b @ model[5].weight.T)[:, 1]
+        for given, weight in ((b, model[5].weight), (a, model[3].weight)):
+            positive = weight.clamp(min=0)
+            products = given @ positive.T
+            share = torch.where(products > 0, relevance / products.clamp(min=1e-300), 0)
+            relevance = given * (share @ positive)
+        positive = model[0].weight.clamp(min=0)
+        products = torch.conv2d(x, positive)
+        share = torch.where(products > 0, relevance.reshape_as(products) / products.clamp(min=1e-300), 0)
+        wanted = x * torch.nn.grad.conv2d_input(x.shape, positive, share)
+    torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-12)
+
+
+def test_a_rule_that_sees_the_input_needs_a_layer():
+    method = pgig.Method(pgig.METHODS["gradient"].points, rules.Rule("again", layer=plain_again))
+    with pytest.raises(pgig.PgigError, match="the again rule found no layer to act on"):
+        pgig.attribute(method, nn.Sequential(nn.Flatten(), nn.ReLU()).eval(), images(), 1)

@@ -20,7 +20,8 @@ class Counting(nn.Module):
 
     def __init__(self, inner: nn.Module) -> None:
         super().__init__()
-        self.inner, self.rows = inner, []
+        self.inner = inner
+        self.rows: list[int] = []
 
     def forward(self, x: Tensor) -> Tensor:
         self.rows.append(len(x))
@@ -76,7 +77,7 @@ def test_scratch_memory_of_a_model_is_no_change():
             self.register_buffer("scratch", torch.zeros(1), persistent=False)
 
         def forward(self, x: Tensor) -> Tensor:
-            self.scratch += 1
+            self.scratch += 1  # type: ignore[assignment]
             return super().forward(x)
 
     model, x = Caching(network("chain")).eval(), images()

@@ -74,7 +74,7 @@ def killed_runs(count: int, folder: Path, seed: int) -> Outcomes:
             _killed(folder, rng.uniform(0, duration / 2), first, *DEGRADE, "--out", out)
         outcomes["interrupted after a part" if list((folder / out).glob("parts/*")) else "interrupted before"] += 1
         _done(folder, *DEGRADE, "--out", out)
-        outcomes["same bits" if _tables(folder / out).equals(wanted) else "wrong"] += 1
+        outcomes["same bits" if _tables(folder / out).equals(wanted) else "wrong"] += 1  # type: ignore[attr-defined]
     return outcomes
 
 
@@ -119,7 +119,7 @@ def two_writers(count: int, folder: Path, seed: int) -> Outcomes:
         for order, process in processes.items():
             if process.returncode:
                 outcomes["refused" if _is_one_line(said[order]) and process.returncode == 2 else "traceback"] += 1
-        if len(winners) == 1 and _tables(folder / out).equals(wanted[winners[0]]):
+        if len(winners) == 1 and _tables(folder / out).equals(wanted[winners[0]]):  # type: ignore[attr-defined]
             outcomes["one finished, unmixed"] += 1
         else:
             outcomes["mixed" if winners else "lost"] += 1

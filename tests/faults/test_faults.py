@@ -12,6 +12,6 @@ from campaigns import BAD, CAMPAIGNS
 @pytest.mark.parametrize("name", CAMPAIGNS)
 def test_nothing_is_lost_and_nothing_silently_wrong(name, tmp_path):
     campaign = CAMPAIGNS[name]
-    outcomes = campaign.run(campaign.quick, tmp_path, seed=1)
+    outcomes = campaign.run(campaign.quick, tmp_path, seed=1)  # type: ignore[call-arg]
     assert outcomes.total() > 0
     assert not {what: count for what, count in outcomes.items() if what in BAD}, outcomes

@@ -1,7 +1,7 @@
 """attribute() and attribute_all(): the front door for gradients."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack, cast
 
 from torch import Tensor
 
@@ -9,7 +9,7 @@ from pgig.attribution.methods import Progress, attributions
 from pgig.methods.quadrature import Quadrature
 from pgig.methods.table import Method, Start, method_table
 from pgig.subject.context import BatchSize
-from pgig.subject.inputs import Baseline, Tensors
+from pgig.subject.inputs import Baseline, Given, Tensors
 from pgig.subject.scores import Score, Target
 from pgig.subject.subject import Subject
 
@@ -38,10 +38,10 @@ class Options(TypedDict, total=False):
 def attribute(
     method: str | Method,
     model: Callable[..., Any] | Subject,
-    inputs: Tensors,
+    inputs: Given,
     target: Target = None,
     **options: Unpack[Options],
-) -> Tensors:
+) -> Given:
     """The attribution of `inputs` by one method, shaped like them. See `attribute_all` for the arguments."""
     methods = {"method": method} if isinstance(method, Method) else [method]
     (attribution,) = attribute_all(methods, model, inputs, target, **options).values()
@@ -51,7 +51,7 @@ def attribute(
 def attribute_all(
     methods: Sequence[str] | Mapping[str, Method],
     model: Callable[..., Any] | Subject,
-    inputs: Tensors,
+    inputs: Given,
     target: Target = None,
     *,
     score: Score = "probability",
@@ -70,7 +70,7 @@ def attribute_all(
     progress: Progress | None = None,
     forward_args: Any = (),
     forward_kwargs: dict[str, Any] | None = None,
-) -> dict[str, Tensors]:
+) -> dict[str, Given]:
     """The attributions of `inputs` by several methods, each shaped like the inputs.
 
     Methods that look at the same points share their forward passes, and those that also share rule and start share
@@ -97,7 +97,7 @@ def attribute_all(
     named = {"steps": steps, "samples": samples, "variance": variance, "quadrature": quadrature,
              "multiply_by_input": multiply_by_input, "start": start}  # fmt: skip
     table = method_table(methods, {name: value for name, value in named.items() if value is not None})
-    return attributions(
+    found = attributions(
         table,
         Subject.of(model, patterns),
         inputs,
@@ -112,3 +112,4 @@ def attribute_all(
         forward_args=forward_args,
         forward_kwargs=forward_kwargs,
     )
+    return cast(dict[str, Given], found)

@@ -1,6 +1,7 @@
 """A degradation run: a folder that grows part by part, can be stopped at any moment, and goes on."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +12,7 @@ from pgig.errors import PgigError
 from pgig.records.part_files import read_finished, read_sums, write_skipped
 from pgig.records.parts import Finished, parts_of
 from pgig.runs.backends.processes import Processes
-from pgig.runs.backends.protocol import Backend, Done, Lost
+from pgig.runs.backends.protocol import Backend, Done, Event, Lost
 from pgig.runs.backends.serial import Serial
 from pgig.runs.job import Job
 from pgig.runs.prepare import Prepared, worker_maker
@@ -54,15 +55,20 @@ def run_degradation(
     say(standing)
     if backend is None:
         backend = Serial() if prepared.workers == 1 else Processes(prepared.workers)
-    for event in backend.map(worker_maker(prepared), prepared.todo):
+    with closing(backend.map(worker_maker(prepared), prepared.todo)) as events:
+        _follow(events, standing)
+    standing.skipped = len(write_skipped(job.asked.out))
+    return standing
+
+
+def _follow(events: Iterable[Event], standing: Standing) -> None:
+    for event in events:
         if isinstance(event, Done):
             standing.add(event.rows)
         elif isinstance(event, Lost):
             raise PgigError(f"a worker died, perhaps of memory ({event.reason}); the same command goes on")
         else:
             standing.done += event.images
-    standing.skipped = len(write_skipped(job.asked.out))
-    return standing
 
 
 def _read_finished(prepared: Prepared, standing: Standing) -> None:

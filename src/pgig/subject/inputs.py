@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Sequence
 from operator import index
-from typing import Any, SupportsIndex
+from typing import Any, SupportsIndex, TypeVar
 
 import torch
 from torch import Tensor
@@ -11,6 +11,7 @@ from pgig.errors import PgigError
 from pgig.methods.points import Example
 
 Tensors = Tensor | tuple[Tensor, ...]
+Given = TypeVar("Given", bound=Tensor | tuple[Tensor, ...])  # what is given back is like what was given
 Baseline = float | Tensor | tuple[float | Tensor, ...]
 
 

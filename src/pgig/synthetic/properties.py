@@ -1,7 +1,7 @@
 """What holds and what does not: the paper's statements on PGIG as functions (docs/properties.md)."""
 
 from collections.abc import Mapping
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -38,7 +38,7 @@ def sensitivity(
         raise PgigError(f"one input and its baseline, [features] each, got {tuple(x.shape)}, {tuple(baseline.shape)}")
     alone = baseline + torch.diag(x - baseline)  # one row per feature
     options = {"patterns": patterns, "baseline": baseline[None].expand_as(alone), "score": "logit", "start": start}
-    found = cast(Tensor, attribute(method, model, alone, target, **options))  # type: ignore[arg-type]
+    found = attribute(method, model, alone, target, **options)  # type: ignore[arg-type]
     with torch.no_grad():
         at, before = model(alone)[:, target], model(baseline[None])[:, target]
     return Sensitivity(at - before, found.diagonal())
@@ -57,7 +57,7 @@ def linear_case(layer: nn.Linear, x: Tensor, pattern: Tensor) -> LinearCase:
     found = attribute_all(
         ["pgig", "integrated_gradients"], model, x, 0, patterns={"0": pattern}, score="logit", start="one"
     )
-    return LinearCase(cast(Tensor, found["pgig"]), pattern * cast(Tensor, found["integrated_gradients"]))
+    return LinearCase(found["pgig"], pattern * found["integrated_gradients"])
 
 
 class Invariance(NamedTuple):
@@ -99,5 +99,5 @@ def implementation_invariance(seed: int = 0, samples: int = 5000) -> Invariance:
     ]
     with torch.no_grad():
         outputs = networks[0](data)[:, 0], networks[1](data)[:, 0]
-    attributions = {name: (cast(Tensor, found[0][name])[0], cast(Tensor, found[1][name])[0]) for name in names}
+    attributions = {name: (found[0][name][0], found[1][name][0]) for name in names}
     return Invariance(outputs, attributions, (patterns[0]["0"][0], patterns[1]["0"][0]))

@@ -4,7 +4,7 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
@@ -43,7 +43,7 @@ class _Hand:
 class Processes:
     count: int
 
-    def map(self, make_worker: Callable[[], Worker], parts: Sequence[Part]) -> Iterator[Event]:
+    def map(self, make_worker: Callable[[], Worker], parts: Sequence[Part]) -> Generator[Event, None, None]:
         waiting = list(parts)
         hands = [_begun(make_worker) for _ in range(min(self.count, len(waiting)))]
         try:

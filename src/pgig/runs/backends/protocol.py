@@ -59,9 +59,9 @@ def _told(work: Work) -> Generator[Progress, None, list[dict[str, Any]]]:
 
 
 class Backend(Protocol):
-    def map(self, make_worker: Callable[[], Worker], parts: Sequence[Part]) -> Iterator[Event]:
+    def map(self, make_worker: Callable[[], Worker], parts: Sequence[Part]) -> Generator[Event, None, None]:
         """Work on all parts. A worker is made where it works, so `make_worker` must survive being sent there.
 
-        What a worker raises is raised here. Whoever stops iterating ends the work; no process is left behind.
+        What a worker raises is raised here. Whoever closes the generator ends the work; no process is left behind.
         """
         ...
