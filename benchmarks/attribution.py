@@ -11,7 +11,7 @@ from measuring import machine, ratio, take_turns, write
 from torch import Tensor, nn
 
 import pgig
-from pgig.vision.architectures.vgg import vgg
+from pgig.vision import MODELS
 
 STEPS, TARGET = 25, 3
 FUSED = [
@@ -46,10 +46,10 @@ def best(what: str, candidates: list[int], run: Callable[[int], object]) -> int:
     return min(seconds, key=lambda size: seconds[size])
 
 
-def main(out: Path, rounds: int) -> None:
+def main(out: Path, rounds: int, network: str) -> None:
     torch.manual_seed(0)
-    model = vgg("vgg16").eval()
-    fast = vgg("vgg16").eval().requires_grad_(False).to(memory_format=torch.channels_last)
+    model = MODELS[network](network, 1000).eval()
+    fast = MODELS[network](network, 1000).eval().requires_grad_(False).to(memory_format=torch.channels_last)
     x = torch.randn(1, 3, 224, 224)
     patterns = {
         name.removesuffix(".weight"): torch.randn_like(p)
@@ -96,8 +96,9 @@ def main(out: Path, rounds: int) -> None:
     for name, (measured, wanted) in rows.items():
         print(f"| {name} | {measured['best']:.3f} | {measured['median']:.3f} | {wanted} |")
     write(
-        out / "attribution.json",
+        out / ("attribution.json" if network == "vgg16" else f"attribution-{network}.json"),
         {
+            "network": network,
             "machine": machine(),
             "floor batch": floor_batch,
             "seconds": seconds,
@@ -110,4 +111,5 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--network", default="vgg16", choices=MODELS)
     main(**vars(parser.parse_args()))

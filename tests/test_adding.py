@@ -15,6 +15,7 @@ import pgig
 from pgig.degradation import Protocol
 from pgig.explainers.registry import unregister
 from pgig.measures import JUDGES, judge
+from pgig.plugins import forgotten_afterwards
 from pgig.records.measure import MEASURES
 from pgig.records.part_files import read_curves
 from pgig.runs.degrade import run_degradation
@@ -116,7 +117,8 @@ def test_a_backend_and_an_architecture(written, tmp_path):
             model="net:make", images=tmp_path / "photos", out=tmp_path / name, methods=("gradient", "random"),
             preprocess=Preprocess(32, 32), protocol=Protocol(patch=8, steps=4),
         )  # fmt: skip
-        standing = run_degradation(prepare(request), lambda _: None, backend)
+        with forgotten_afterwards():
+            standing = run_degradation(prepare(request), lambda _: None, backend)
         assert standing.done == standing.total == 20
         found[name] = [{k: v for k, v in row.items() if k != "seconds"} for row in read_curves(tmp_path / name)]
     assert found["usual"] == found["other"]

@@ -56,11 +56,13 @@ def test_explain_writes_heat_maps_a_sheet_and_arrays(folder):
         assert image.size == (32, 32)
 
 
-def test_explain_uses_patterns_a_target_and_the_same_seed(folder, monkeypatch):
-    monkeypatch.syspath_prepend(str(folder))
-    import net  # type: ignore[import-not-found]
+def made(folder: Path) -> torch.nn.Module:
+    with chdir(folder), forgotten_afterwards():
+        return pgig.vision.load_model("net:make")
 
-    save_file({name: torch.rand_like(w) for name, w in layer_weights(net.make()).items()}, folder / "p.safetensors")
+
+def test_explain_uses_patterns_a_target_and_the_same_seed(folder):
+    save_file({name: torch.rand_like(w) for name, w in layer_weights(made(folder)).items()}, folder / "p.safetensors")
     call = ("explain", "cat.png", *SMALL, "--methods", "pgig,vargrad", "--patterns", "p.safetensors", "--target", "3")
     for out in ("a", "b"):
         done = run(folder, *call, "--save-arrays", "--steps", "5", "--out", out)
@@ -203,8 +205,7 @@ def test_models_that_cannot_be_used_are_named_at_once(folder, command, made, mat
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.float8_e4m3fn, torch.bool, torch.complex64])
 def test_weights_of_another_kind_are_refused(folder, dtype):
-    with chdir(folder), forgotten_afterwards():
-        net = pgig.vision.load_model("net:make")
+    net = made(folder)
     state = {name: tensor.to(dtype) if name == "4.weight" else tensor for name, tensor in net.state_dict().items()}
     torch.save(state, folder / "odd.pth")
     done = run(folder, "explain", "cat.png", *SMALL, "--weights", "odd.pth")

@@ -404,7 +404,7 @@ def test_a_refused_command_does_not_stand_in_the_way(folder):
     (folder / "net.py").write_text(FACTORY + "\ndef broken(*_):\n    raise ValueError('no')\n")
     done = run(folder, *call)
     assert done.returncode == 2
-    assert "class0/00.png: net:broken failed: ValueError: no" in done.stderr
+    assert "net:broken failed: ValueError: no" in done.stderr
     rows = degraded(folder, "run", "--limit", "5", "--seed", "3", methods="gradient")
     assert len(rows) == 5
 

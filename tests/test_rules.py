@@ -5,6 +5,7 @@ import torch
 from naive import matrix_gradient, naive_gradient
 from networks import NETWORKS, images, layer_weights, network, patterns_of_ones, random_patterns
 from torch import Tensor, nn
+from torch.nn.grad import conv2d_input
 from torch.nn.utils import parametrizations, parametrize
 from torch.utils.checkpoint import checkpoint
 
@@ -463,7 +464,7 @@ def test_relevance_by_positive_products_equals_the_loop_over_layers(inplace):
         positive = model[0].weight.clamp(min=0)
         products = torch.conv2d(x, positive)
         share = torch.where(products > 0, relevance.reshape_as(products) / products.clamp(min=1e-300), 0)
-        wanted = x * torch.nn.grad.conv2d_input(x.shape, positive, share)
+        wanted = x * conv2d_input(x.shape, positive, share)
     torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-12)
 
 
