@@ -1,10 +1,11 @@
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import hypothesis
 import pytest
 import torch
+from filelock import FileLock
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # workers share the cores, and so do the commands that they start
     os.environ["OMP_NUM_THREADS"] = "1"
@@ -39,3 +40,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
             item.add_marker("drawn")
+
+
+@pytest.fixture(scope="session")
+def made_once(
+    tmp_path_factory: pytest.TempPathFactory, worker_id: str
+) -> Callable[[str, Callable[[Path], object]], Path]:
+    """What takes long to make is made once for all workers of a test run; copy it before you change it."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base if worker_id == "master" else base.parent
+
+    def once(name: str, make: Callable[[Path], object]) -> Path:
+        folder = shared / name
+        with FileLock(f"{folder}.lock"):
+            if not folder.exists():
+                being_made = shared / f"{name} being made"
+                being_made.mkdir()
+                make(being_made)
+                being_made.rename(folder)
+        return folder
+
+    return once

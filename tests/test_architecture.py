@@ -81,6 +81,14 @@ def test_no_file_is_long():
     } == {}
 
 
+def test_the_design_fits_two_screens_and_names_every_package():
+    text = (ROOT / "docs" / "design.md").read_text()
+    assert len(text.splitlines()) <= 75
+    packages = {str(path.parent.relative_to(PACKAGE)) for path in PACKAGE.rglob("__init__.py")} - {"."}
+    assert all(re.search(rf"\b{package.rpartition('/')[2]}/", text) for package in packages)
+    assert all(re.search(rf"\b{room}\b", text) for room in ROOMS if room != "__main__")
+
+
 def test_flags_are_named_in_the_command_only():
     flag = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
     own = {"synthetic/train.py"}  # a script with a command line of its own

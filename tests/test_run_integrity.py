@@ -13,8 +13,7 @@ import numpy
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from commands import FACTORY, run
-from PIL import Image
+from commands import FACTORY, noise_picture, run
 
 import pgig
 from pgig.errors import PgigError
@@ -26,17 +25,19 @@ BASE = ("degrade", "--model", "net:make", "--size", "32", "--resize", "32", "--p
 CALL = (*BASE, "--images", "photos", "--methods", "gradient,random", "--out", "run")
 
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("finished")
+def finish(folder: Path) -> None:
     (folder / "net.py").write_text(FACTORY)
     (folder / "photos").mkdir()
     rng = numpy.random.default_rng(0)
     for number in range(12):
-        Image.fromarray(rng.integers(0, 255, (40, 50, 3), numpy.uint8)).save(folder / "photos" / f"{number:02d}.png")
+        noise_picture(rng).save(folder / "photos" / f"{number:02d}.png")
     done = run(folder, *CALL, "--save-attributions")
     assert done.returncode == 0, done.stderr
-    return folder
+
+
+@pytest.fixture(scope="session")
+def finished(made_once) -> Path:
+    return made_once("a finished run", finish)
 
 
 @pytest.fixture
