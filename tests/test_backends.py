@@ -9,8 +9,8 @@ import pytest
 
 from pgig.errors import PgigError
 from pgig.records.parts import Part
+from pgig.runs.backends.events import Done, Lost, Progress
 from pgig.runs.backends.processes import Processes
-from pgig.runs.backends.protocol import Done, Lost, Progress
 from pgig.runs.backends.serial import Serial
 
 PARTS = [Part(number, tuple(f"{number}-{image}" for image in range(3))) for number in range(5)]

@@ -167,3 +167,43 @@ def test_explaining_leaves_models_and_inputs_alone(name):
     pgig.explain(subject, x, named, 1, references=x)
     assert subject.digest == before
     assert torch.equal(x, given)
+
+
+def test_plans_are_made_once_and_a_model_without_one_is_freed(monkeypatch):
+    from pgig.degradation import Protocol
+    from pgig.incremental import planner
+    from pgig.runs.evaluators import Wish, choose
+
+    made = []
+    real = planner.plan_of
+
+    def counted(*given):
+        made.append(1)
+        return real(*given)
+
+    monkeypatch.setattr(planner, "plan_of", counted)
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Conv2d(4, 4, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 5)
+    ).eval()  # fmt: skip
+    x = torch.randn(1, 3, 40, 40)
+    assert choose(Wish(), model, x, Protocol(patch=4, steps=3)).evaluator.name == "incremental"
+    pgig.occlusion(model, x, 0)
+    assert len(made) == 1
+    with torch.no_grad():
+        model[0].weight.mul_(2)
+    pgig.occlusion(model, x, 0)
+    assert len(made) == 2
+
+    class Odd(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x.mean((2, 3)) if x.sum() > 0 else x.amax((2, 3))
+
+    odd = Odd().eval()
+    for _ in range(2):
+        pgig.occlusion(odd, x, 0)
+    assert len(made) == 3
+    held = ref(odd)
+    del odd
+    gc.collect()
+    assert held() is None

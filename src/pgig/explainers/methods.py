@@ -6,7 +6,7 @@ from typing import Any, Literal, Self, cast, get_args
 
 from torch import Tensor
 
-from pgig.attribution.methods import attributions
+from pgig.attribution.attributions import attributions
 from pgig.degradation.fills import blurred
 from pgig.degradation.grid import PatchGrid
 from pgig.errors import PgigError

@@ -13,10 +13,11 @@ from torch import Tensor, nn
 from pgig.degradation.dense import check_score, score_of
 from pgig.errors import PgigError, PgigWarning
 from pgig.explainers.protocol import Needs, typed
-from pgig.incremental import Plan, TracingError, plan_of
+from pgig.incremental import TracingError
 from pgig.incremental.agreement import agrees
 from pgig.incremental.covering import covered_outputs
 from pgig.incremental.plan import Boxes
+from pgig.incremental.planner import forget_plan, plan_for
 from pgig.methods.rules import plain
 from pgig.subject.context import Context
 from pgig.subject.rows import check_rows
@@ -180,23 +181,17 @@ def _incremental_outputs(subject: Subject, x: Tensor, boxes: Boxes, fill: Tensor
     A few windows are also computed whole: a plan that says otherwise, since the model has changed or is beyond it, is
     made anew once, and then given up.
     """
-    key = tuple(x.shape), x.dtype, x.device
     some = numpy.unique(numpy.linspace(0, len(boxes) - 1, _TRIED).astype(int))
     wanted = torch.cat(list(_whole_outputs(subject, x, boxes[some], fill)))
     intact = subject(x.clone())
-    plans = subject.recall("plans", dict[object, Plan | None])  # for the next image of the same shape
-    for kept in (True, False):
+    for first in (True, False):
+        if not first:
+            forget_plan(subject)
         try:
-            if not kept or key not in plans:
-                plans.clear()  # they take memory: one shape at a time
-                plans[key] = plan_of(subject.module, x)
-            plan = plans[key]
-            if plan is None:
-                return None
+            plan = plan_for(subject, x)
             rows = max(1, min(_ROWS, OCCLUSION_BYTES // plan.bytes_per_row - 1))
             found = torch.cat(list(covered_outputs(plan, x, boxes, fill, rows)))
         except TracingError:
-            plans[key] = None
             return None
         except RuntimeError:  # what a model that has changed since may lead to
             continue

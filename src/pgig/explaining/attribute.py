@@ -5,7 +5,7 @@ from typing import Any, TypedDict, Unpack, cast
 
 from torch import Tensor
 
-from pgig.attribution.methods import Progress, attributions
+from pgig.attribution.attributions import Progress, attributions
 from pgig.methods.quadrature import Quadrature
 from pgig.methods.table import Method, Start, method_table
 from pgig.subject.context import BatchSize

@@ -1,6 +1,6 @@
 """Measures: each judges attributions of a batch, and leaves records that reports read."""
 
 from pgig.measures.degradation import Degradation
-from pgig.measures.table import JUDGES, Judge, judge, register
+from pgig.measures.judges import JUDGES, Judge, judge, register
 
 __all__ = ["JUDGES", "Degradation", "Judge", "judge", "register"]

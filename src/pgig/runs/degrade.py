@@ -11,8 +11,8 @@ from pgig.digests import digest_of_file
 from pgig.errors import PgigError
 from pgig.records.part_files import read_finished, read_sums, write_skipped
 from pgig.records.parts import Finished, parts_of
+from pgig.runs.backends.events import Backend, Done, Event, Lost
 from pgig.runs.backends.processes import Processes
-from pgig.runs.backends.protocol import Backend, Done, Event, Lost
 from pgig.runs.backends.serial import Serial
 from pgig.runs.job import Job
 from pgig.runs.prepare import Prepared, worker_maker

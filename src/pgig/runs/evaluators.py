@@ -12,9 +12,11 @@ from pgig.degradation import DenseEvaluator, Evaluator, PatchGrid, Protocol, sco
 from pgig.degradation.dense import score_of
 from pgig.draws import draws
 from pgig.errors import PgigError
-from pgig.incremental import IncrementalEvaluator, Plan, TracingError, plan_of
+from pgig.incremental import IncrementalEvaluator, Plan, TracingError
 from pgig.incremental.agreement import agrees
+from pgig.incremental.planner import plan_for
 from pgig.incremental.windows import Windows
+from pgig.subject.subject import Subject
 
 EVALUATORS = "auto", "dense", "incremental"
 DENSE_BATCH = 4  # forward passes at once: more are no faster on a CPU
@@ -56,13 +58,15 @@ class Wish:
             raise PgigError(f"memory must be above zero, got {self.memory}")
 
 
-def choose(wish: Wish, model: nn.Module, x: Tensor, protocol: Protocol) -> Chosen:
+def choose(wish: Wish, model: nn.Module | Subject, x: Tensor, protocol: Protocol) -> Chosen:
     """x: one image, [1, channels, height, width], on which evaluators are compared over a few steps."""
+    subject = Subject.of(model)
+    model = subject.module
     dense = _dense(wish, model, x)
     if wish.name == "dense":
         return dense
     try:
-        plan = plan_of(model, x)
+        plan = plan_for(subject, x)
     except TracingError as error:
         if wish.name == "incremental":
             raise PgigError(f"the incremental evaluator cannot take this model: {error}") from error

@@ -69,7 +69,7 @@ def prepare(asked: Request) -> Prepared:
         subject, [image], [torch.zeros_like(image)], asked.score, lambda x, _: subject(x[0].clone()),
         remedy="its scores cannot be measured here, where many images go through together",
     )  # fmt: skip
-    chosen = choose(_wish(asked, len(names), workers), subject.module, image, asked.protocol)
+    chosen = choose(_wish(asked, len(names), workers), subject, image, asked.protocol)
     contents = reference_pool(asked, names, folder)[1] if draws_references(asked, table) else None
     job = Job(
         asked=asked, names=names, labels=labels, digest=digest, evaluator=chosen.evaluator.name,
@@ -83,7 +83,7 @@ def make_worker(job: Job) -> Worker:
     """In another process: load the model anew, and choose the evaluator that the job has."""
     subject = Subject(load_model(job.asked.model, job.asked.weights))
     wish = replace(_wish(job.asked, len(job.names), 1), batch_size=job.batch_size, name=job.evaluator)
-    chosen = choose(wish, subject.module, _first_image(job.asked, job.names), job.asked.protocol)
+    chosen = choose(wish, subject, _first_image(job.asked, job.names), job.asked.protocol)
     if chosen.evaluator.name != job.evaluator:
         raise PgigError(f"a worker cannot use the {job.evaluator} evaluator: {chosen.note}")
     return Worker(job, subject, chosen.evaluator)

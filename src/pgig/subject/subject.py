@@ -12,7 +12,7 @@ from pgig.network.checks import check_kinds, check_model, without_compilation
 from pgig.network.inner_place import output_at, run_from
 from pgig.network.layers import Layers, Spare
 from pgig.network.memory_format import is_faster_in_channels_last, is_same_in_channels_last
-from pgig.network.weights import Look, Versions, difference, model_digest, quick_look, versions
+from pgig.network.weight_versions import Look, Versions, difference, model_digest, quick_look, versions
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ from traceback import format_exc
 from typing import Any
 
 from pgig.records.parts import Part
-from pgig.runs.backends.protocol import Done, Event, Lost, Worker, events_of
+from pgig.runs.backends.events import Done, Event, Lost, Worker, events_of
 
 _SPAWN = multiprocessing.get_context("spawn")  # a forked torch can hang
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Generator, Sequence
 
 from pgig.records.parts import Part
-from pgig.runs.backends.protocol import Event, Worker, events_of
+from pgig.runs.backends.events import Event, Worker, events_of
 
 
 class Serial:
