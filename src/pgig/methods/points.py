@@ -57,6 +57,8 @@ class Points(ABC):
                 if not isinstance(value, int | float | numpy.number) or not 0 <= value < float("inf"):
                     raise PgigError(f"variance must be a finite number of at least 0, got {value!r}")
                 object.__setattr__(self, field.name, float(value))
+            if field.name == "quadrature":  # it comes behind the steps
+                check_quadrature(value, getattr(self, "steps"))  # noqa: B009 (not every kind of points has any)
 
     @property
     @abstractmethod
@@ -100,10 +102,6 @@ class Line(Points):
 
     is_path = True
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_quadrature(self.quadrature, self.steps)
-
     @property
     def count(self) -> int:
         return self.steps
@@ -140,10 +138,6 @@ class NoisyLines(Points):
     quadrature: Quadrature = "right"
 
     is_path = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_quadrature(self.quadrature, self.steps)
 
     @property
     def count(self) -> int:
