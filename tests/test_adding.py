@@ -63,6 +63,17 @@ def test_an_explainer(written, tmp_path):
         unregister("input_itself")
 
 
+def test_a_command_that_imports_an_explainer_forgets_what_that_registered(tmp_path):
+    (tmp_path / "net.py").write_text(FACTORY)
+    (tmp_path / "mine.py").write_text(BLOCKS["explainer"])
+    noise_picture(numpy.random.default_rng(0)).save(tmp_path / "cat.png")
+    call = ("explain", "cat.png", "--model", "net:make", "--size", "32", "--resize", "32", "--methods")
+    for _ in range(2):
+        assert run(tmp_path, *call, "mine:input_itself").returncode == 0
+    with pytest.raises(pgig.PgigError, match="no explainer was registered"):
+        unregister("input_itself")
+
+
 def test_an_explainer_of_a_package(tmp_path, monkeypatch):
     """By its entry point, as an installed package has it."""
     from pgig.explainers import registry

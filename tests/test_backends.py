@@ -68,6 +68,43 @@ def test_a_process_that_dies_is_a_part_lost():
     assert sorted(event.part.number for event in events if isinstance(event, Done)) == [0, 1, 3, 4]
 
 
+@dataclass(frozen=True)
+class Odd:
+    """Raises what cannot be sent; or starts a process of its own."""
+
+    child: bool = False
+
+    def __call__(self):
+        return self
+
+    def run(self, part):
+        yield 1
+        if self.child:
+            process = multiprocessing.get_context("spawn").Process(target=print)
+            process.start()
+            process.join()
+            return [{"code": process.exitcode}]
+        raise UnsendableError(part, lambda: None)
+
+
+class UnsendableError(Exception):
+    def __init__(self, part, function) -> None:
+        super().__init__(f"part {part.number} is odd", function)
+
+
+def test_errors_that_cannot_be_sent_are_told_in_words_and_workers_may_have_children():
+    with pytest.raises(PgigError, match=r"UnsendableError: .*part 0 is odd"):
+        list(Processes(1).map(Odd(), PARTS[:1]))
+    events = Processes(1).map(Odd(child=True), PARTS[:1])
+    assert [event.rows for event in events if isinstance(event, Done)] == [[{"code": 0}]]
+
+
+def test_where_no_process_is_left_all_other_parts_are_lost_too():
+    events = list(Processes(1).map(Made("death"), PARTS))
+    assert [event.part.number for event in events if isinstance(event, Done)] == [0, 1]
+    assert [event.part.number for event in events if isinstance(event, Lost)] == [2, 3, 4]
+
+
 def _idle() -> None:
     time.sleep(60)
 

@@ -134,6 +134,38 @@ def test_options_are_for_those_that_have_them_and_unknown_ones_are_refused():
         pgig.explain(model, x, "integrated_gradients+steps=4", steps=3)
 
 
+def test_options_reach_every_explainer_that_has_them_and_nothing_is_swallowed():
+    model, x = network("chain"), images()
+    found = pgig.explain(model, x, "occlusion", 1, window=5, stride=5)["occlusion"]
+    numpy.testing.assert_allclose(found.attribution, pgig.occlusion(model, x, 1, window=5, stride=5))
+    assert found.options["window"] == 5
+    for wrong in ({"bacth_size": 3}, {"steps": 3}):
+        with pytest.raises(PgigError, match="no method here has an option"):
+            pgig.explain(model, x, "occlusion+window=5+stride=5", 1, **wrong)
+    with pytest.raises(PgigError, match="does not take forward_args"):
+        pgig.explain(lambda x, y: model(x), x, {"mine": lambda *_: x}, 1, forward_args=(x,))
+    subject = pgig.Subject(model, at="0")
+    with pytest.raises(PgigError, match="explains inputs, not the output of a layer"):
+        pgig.explain(subject, subject.inner(x), {"mine": lambda *_: x}, 1, forward_args=(x,))
+    with pytest.raises(PgigError, match="batch_size must be"):
+        pgig.explain(model, x, "gradient", 1, batch_size=-1)
+    with pytest.raises(PgigError, match="have no batch axis"):
+        pgig.explain(model, x[0], "gradient", 1)
+
+
+def test_occlusion_of_a_function_is_computed_whole():
+    model, x = network("chain"), images()
+    found = pgig.occlusion(lambda given: model(given), x, 1, window=5, stride=5)
+    torch.testing.assert_close(found, pgig.occlusion(model, x, 1, window=5, stride=5))
+
+
+def test_many_members_keep_their_order(tmp_path):
+    members = tuple(numpy.full((1, 2), float(n)) for n in range(12))
+    pgig.Explanation("mine", members, members).save(tmp_path / "many.safetensors")
+    again = pgig.Explanation.load(tmp_path / "many.safetensors")
+    assert [float(member[0, 0]) for member in again.attribution] == list(range(12))
+
+
 def test_progress_ends_at_its_total():
     said = []
     pgig.explain(

@@ -1,13 +1,17 @@
-"""Objects of the caller's own modules, by name."""
+"""Objects of the caller's own modules by name, tables that they may add to, and forgetting both."""
 
 import importlib
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pgig.errors import PgigError
+
+Table = TypeVar("Table", bound=dict[str, Any])
+_TABLES: list[tuple[dict[str, Any], dict[str, Any]]] = []  # those that can be added to, and as they were at first
 
 
 def imported(path: str, what: str) -> Any:
@@ -26,19 +30,33 @@ def imported(path: str, what: str) -> Any:
     return found
 
 
+def open_table(table: Table) -> Table:
+    """A table that users may add to: what a command adds is gone at its end."""
+    _TABLES.append((table, dict(table)))
+    return table
+
+
 @contextmanager
 def forgotten_afterwards() -> Iterator[None]:
-    """Modules from the working folder that are imported meanwhile are imported anew the next time."""
+    """Modules of the working folder that are imported meanwhile, and entries of tables, are gone at the end."""
     before, here = set(sys.modules), Path.cwd()
+    tables = [dict(table) for table, _ in _TABLES]
     try:
         yield
     finally:
         for name in set(sys.modules) - before:
             if _is_from(here, getattr(sys.modules[name], "__file__", None)) and name.partition(".")[0] != "pgig":
                 del sys.modules[name]
+        for number, (table, at_first) in enumerate(_TABLES):
+            kept = tables[number] if number < len(tables) else at_first
+            table.clear()
+            table.update(kept)
         importlib.invalidate_caches()
 
 
 def _is_from(folder: Path, file: str | None) -> bool:
-    """Installed packages do not count, even where they lie below the folder."""
-    return file is not None and folder in Path(file).resolve().parents and "site-packages" not in file
+    """Python's own modules and installed packages do not count, even where they lie below the folder."""
+    if file is None or "site-packages" in file:
+        return False
+    path = Path(file).resolve()
+    return folder in path.parents and Path(os.__file__).resolve().parent not in path.parents

@@ -4,12 +4,12 @@ from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import fields
 from inspect import signature
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.utils.weak import WeakIdKeyDictionary
 
 from pgig.errors import PgigError
 from pgig.explainers.registry import as_explainer
@@ -110,7 +110,7 @@ def patterns_for(model: nn.Module, source: Source) -> Mapping[str, Tensor]:
         raise PgigError(
             f"patterns must be Patterns, a dict or a function of the model, got {source!r}: Patterns.load reads a file"
         )
-    kept: MutableMapping[Any, tuple[str, Patterns]] = subject.recall("estimated patterns", WeakKeyDictionary)
+    kept: MutableMapping[Any, tuple[str, Patterns]] = subject.recall("estimated patterns", WeakIdKeyDictionary)
     if source not in kept or kept[source][0] != subject.digest:
         kept[source] = subject.digest, source(model)
     return kept[source][1]

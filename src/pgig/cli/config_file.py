@@ -25,8 +25,10 @@ def options_from_file(context: typer.Context, path: Path | None) -> Path | None:
     for name in ("mean", "std", "methods"):
         if isinstance(found.get(name), list):
             found[name] = ",".join(map(str, found[name]))
-    own = {"digest", "weights_digest", "patterns_digest", "labels_digest", "references_digest", "explained_score",
-           "order_seed", "scored", "pgig", "torch", "numpy", "pillow"}  # fmt: skip
+    own = {
+        "digest", "weights_digest", "patterns_digest", "labels_digest", "references_digest", "references_contents",
+        "explained_score", "order_seed", "scored", "pgig", "torch", "numpy", "pillow",
+    }  # fmt: skip
     if unknown := found.keys() - known - own:
         raise PgigError(f"{path} has the unknown option {sorted(unknown)[0]!r}")
     found = {name: value for name, value in found.items() if name in known}

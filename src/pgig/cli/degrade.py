@@ -12,7 +12,7 @@ from pgig.cli.groups import grouped
 from pgig.cli.options import ExecutionOptions, MethodOptions, ModelOptions, PreprocessOptions, ProtocolOptions
 from pgig.cli.terminal import console, errors, goes_on, standing_of
 from pgig.errors import PgigError
-from pgig.explainers.registry import names_in
+from pgig.explainers.registry import explainers
 from pgig.files import check_target
 from pgig.runs.degrade import Standing, run_degradation
 from pgig.runs.job import grid_of
@@ -20,6 +20,7 @@ from pgig.runs.memory import needed_memory
 from pgig.runs.ownership import owned
 from pgig.runs.prepare import Prepared, prepare
 from pgig.runs.request import Request
+from pgig.vision.image_folder import ImageFolder
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ def degrade(
     check_no_code(context, config, network.model, asked.methods)
     request = Request(
         model=network.model, weights=network.weights, images=run.images, limit=run.limit,
-        preprocess=image.preprocess(network.weights), methods=tuple(_named(asked.methods)),
+        preprocess=image.preprocess(network.weights), methods=tuple(explainers(asked.methods)),
         protocol=protocol_options.as_protocol(), out=run.out, patterns=asked.patterns, force=asked.force,
         references=asked.references, score=asked.score, target=run.target, labels=run.labels,  # type: ignore[arg-type]
         seed=asked.seed, evaluator=execution.evaluator, workers=execution.workers, batch_size=execution.batch_size,
@@ -80,19 +81,13 @@ def degrade(
         attributions_from=run.attributions_from,
     )  # fmt: skip
     check_target(run.out / "config.toml")
+    ImageFolder.open(run.images)  # before there is a folder of the run
     with owned(run.out):
         ready = prepare(request)
         _announce(ready)
         with goes_on(run.out), standing_of(run.out.name) as say:
             standing = run_degradation(ready, say)
     _conclude(ready, standing)
-
-
-def _named(methods: str) -> list[str]:
-    found = names_in(methods)
-    if not found:
-        raise PgigError("no method given", lacks="methods")
-    return found
 
 
 def _announce(ready: Prepared) -> None:

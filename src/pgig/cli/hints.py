@@ -13,6 +13,7 @@ HINTS = {
 }
 # where a command has other options for the same
 _OF_COMMAND = {
+    ("randomize", "own patterns"): "pgig patterns estimates them",
     ("randomize", "patterns"): "give --patterns FILE, --estimate-from DIR, or other --methods",
 }
 

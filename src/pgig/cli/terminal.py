@@ -41,6 +41,9 @@ errors = _Safe(stderr=True, markup=False)
 @contextmanager
 def stoppable(checkpoint: Path) -> Iterator[Callable[[], bool]]:
     """ctrl-C and a polite kill wait for the batch in work; a second ctrl-C does not."""
+    if threading.current_thread() is not threading.main_thread():  # signals are the main thread's
+        yield lambda: False
+        return
     asked: list[int] = []
 
     def ask(number: int, _: object) -> None:

@@ -50,7 +50,7 @@ class OwnExplainer:
         model = subject.module
         modes = [(module, module.training) for module in model.modules()]
         try:
-            given = self._call(model, x.detach().clone(), None if target is None else target.clone())
+            given = self._call(model, x.detach().clone(), target.clone() if isinstance(target, Tensor) else target)
             given = given[0] if isinstance(given, tuple) and len(given) == 1 else given
             if isinstance(given, numpy.ndarray):
                 given = numpy.ascontiguousarray(given)

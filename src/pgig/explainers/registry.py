@@ -1,26 +1,27 @@
 """Explainers by name: the methods of the table, occlusion, what packages and users register, and how names are read."""
 
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from pgig.errors import PgigError
+from pgig.errors import PgigError, PgigWarning
 from pgig.explainers.methods import MethodExplainer
 from pgig.explainers.occlusion import Occlusion
 from pgig.explainers.own import OwnExplainer
 from pgig.explainers.protocol import Explainer
 from pgig.methods.table import METHODS, PAPER_METHODS, Method
-from pgig.plugins import imported
+from pgig.plugins import imported, open_table
 
 GROUP = "pgig.explainers"  # the entry points by which packages bring theirs
-_OWN: dict[str, Explainer] = {"occlusion": Occlusion()}
+_OWN: dict[str, Explainer] = open_table({"occlusion": Occlusion()})
 _NAME = re.compile(r"[^\W\d][\w.-]*")
 
 
 def register(name: str, explainer: Any) -> None:
-    """Make an explainer known by a name, for every function and command of this process that takes names.
+    """Make an explainer known by a name to `pgig.explain`, `pgig.quantus` and every command of this process.
 
     explainer: a `Method`, an object with the `Explainer` protocol, a function of (model, inputs, targets), or a class
         like Captum's. A package registers its explainers by entry points of the group "pgig.explainers".
@@ -40,8 +41,13 @@ def unregister(name: str) -> None:
 
 def known_explainers() -> dict[str, Explainer]:
     """All that are known by name."""
-    from_packages = {name: _loaded(entry) for name, entry in _entries().items()}
-    return {**{name: MethodExplainer(method) for name, method in METHODS.items()}, **from_packages, **_OWN}
+    known: dict[str, Explainer] = {name: MethodExplainer(method) for name, method in METHODS.items()}
+    for name, entry in _entries().items():
+        try:
+            known[name] = _loaded(entry)
+        except PgigError as error:  # of one package, no reason to know none
+            warnings.warn(str(error), PgigWarning, stacklevel=2)
+    return {**known, **_OWN}
 
 
 def explainers(methods: str | Sequence[str] | Mapping[str, Any]) -> dict[str, Explainer]:
@@ -114,7 +120,9 @@ def _options_in(parts: Sequence[str]) -> dict[str, str]:
 
 @cache
 def _entries() -> dict[str, EntryPoint]:
-    return {entry.name: entry for entry in entry_points(group=GROUP) if _NAME.fullmatch(entry.name)}
+    """Names of our own stay ours."""
+    found = entry_points(group=GROUP)
+    return {entry.name: entry for entry in found if _NAME.fullmatch(entry.name) and entry.name not in METHODS}
 
 
 def _loaded(entry: EntryPoint) -> Explainer:

@@ -5,6 +5,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from pgig.errors import PgigError
 from pgig.explainers.methods import MethodExplainer, explain_methods
 from pgig.explainers.own import checked_attribution
 from pgig.explainers.protocol import Explainer
@@ -23,8 +24,17 @@ def explain_group(
     found = explain_methods(methods, subject, x, target, context) if methods else {}
     for name, explainer in table.items():
         if name not in found:
+            _check_whole_model(name, subject, context)
             found[name] = checked_attribution(name, explainer.explain(subject, x, target, context), x)
     return {name: found[name] for name in table}
+
+
+def _check_whole_model(name: str, subject: Subject, context: Context) -> None:
+    """What is no method of gradients is asked with the model and its input, and nothing else."""
+    if subject.at is not None:
+        raise PgigError(f"{name} explains inputs, not the output of a layer ({subject.at!r})")
+    if context.forward_args not in ((), None) or context.forward_kwargs:
+        raise PgigError(f"{name} does not take forward_args: give it a module that holds them")
 
 
 def sharing(table: Table) -> list[dict[str, Explainer]]:

@@ -3,13 +3,15 @@
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn.utils import parametrize
 
+from pgig.attribution.chunks import ChunkSize
 from pgig.attribution.completeness import completeness
 from pgig.digests import digest_of
 from pgig.errors import PgigError
@@ -19,14 +21,15 @@ from pgig.explainers.registry import explainers
 from pgig.explainers.together import explain_group, sharing
 from pgig.methods.points import Line
 from pgig.methods.rules import plain
-from pgig.patterns.patterns import Patterns
+from pgig.methods.summaries import mean
+from pgig.network.checks import FAILURES
+from pgig.patterns.patterns import content_digest
 from pgig.records.explanation import Arrays, Explanation
 from pgig.subject.context import BatchSize, Context
 from pgig.subject.inputs import Baseline, Inputs, PerInput, Tensors
+from pgig.subject.rows import why_not_one
 from pgig.subject.scores import Explained, Score, Target
 from pgig.subject.subject import Subject
-
-_ROWS = 64  # inputs at a time, of which the prediction is asked
 
 
 def explain(
@@ -59,7 +62,7 @@ def explain(
     Everything else is explained at `pgig.attribute_all`.
     """
     subject = Subject.of(model, patterns)
-    table = explainers(methods)
+    table = _with_options(explainers(methods), options)
     context = Context(
         score=score, seed=seed, ids=ids, references=references, black=black, baseline=baseline, batch_size=batch_size,
         forward_args=forward_args, forward_kwargs=forward_kwargs, options=options,
@@ -70,7 +73,7 @@ def explain(
     points, before = [_points_of(group) * asked.count for group in groups], 0
     for group, own in zip(groups, points, strict=True):
         say = None if progress is None else partial(_said, progress, before, sum(points))
-        given = replace(context, options=_options_of(group, table, options), progress=say)
+        given = replace(context, options=_options_of(group, options), progress=say)
         begun = time.perf_counter()
         attributions = explain_group(group, subject, inputs, asked.target, given)  # type: ignore[arg-type]
         seconds = (time.perf_counter() - begun) / len(group)
@@ -90,15 +93,22 @@ def _said(progress: Callable[[int, int], object], before: int, total: int, now: 
     progress(min(before + now, total), total)
 
 
-def _options_of(
-    group: Mapping[str, Explainer], table: Mapping[str, Explainer], options: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Of the options for all, those that this group has; one that nobody has is left in, to be refused."""
+def _with_options(table: Mapping[str, Explainer], options: Mapping[str, Any]) -> dict[str, Explainer]:
+    """Options go to all that have them; methods get theirs where they are explained. One that nobody has is refused."""
+    for option in options:
+        if not any(option in explainer.options for explainer in table.values()):
+            having = "; ".join(f"{name} has {', '.join(e.options) or 'none'}" for name, e in table.items())
+            raise PgigError(f"no method here has an option {option!r}: {having}")
     return {
-        name: value
-        for name, value in options.items()
-        if any(name in e.options for e in group.values()) or not any(name in e.options for e in table.values())
+        name: e
+        if isinstance(e, MethodExplainer)
+        else e.with_options(**{key: value for key, value in options.items() if key in e.options})
+        for name, e in table.items()
     }
+
+
+def _options_of(group: Mapping[str, Explainer], options: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if any(name in e.options for e in group.values())}
 
 
 class _Asked:
@@ -116,7 +126,6 @@ class _Asked:
         self.target = _as_target(explained.classes, batch.device)
 
     def explanation(self, name: str, explainer: Explainer, attribution: Tensors, seconds: float) -> Explanation:
-        patterns = self._subject.patterns if explainer.needs.patterns else None
         return Explanation(
             method=name,
             attribution=_arrays(attribution),
@@ -127,10 +136,18 @@ class _Asked:
             predicted=self.predicted,
             probability=self.probability,
             completeness=self._completeness(explainer, attribution),
-            weights_digest=digest_of(self._subject.digest) if isinstance(self._subject.model, nn.Module) else None,
-            patterns_digest=patterns.content_digest() if isinstance(patterns, Patterns) else None,
+            weights_digest=self._weights_digest,
+            patterns_digest=self._patterns_digest if explainer.needs.patterns else None,
             seconds=seconds,
         )
+
+    @cached_property
+    def _weights_digest(self) -> str | None:
+        return digest_of(self._subject.known_digest) if isinstance(self._subject.model, nn.Module) else None
+
+    @cached_property
+    def _patterns_digest(self) -> str | None:
+        return None if self._subject.patterns is None else content_digest(self._subject.patterns)
 
     def _told(self, explainer: Explainer) -> dict[str, Any]:
         return {key: value for key, value in self._context.options.items() if key in explainer.options}
@@ -140,9 +157,9 @@ class _Asked:
         if not isinstance(explainer, MethodExplainer) or explainer.absolute or explainer.baseline not in (None, "zero"):
             return None
         told = explainer.with_options(**self._told(explainer)).method
-        if not isinstance(told.points, Line) or told.rule is not plain or not told.multiply_by_input:
+        if not isinstance(told.points, Line) or not told.multiply_by_input:
             return None
-        if told.start != "one":
+        if (told.rule, told.summary, told.start) != (plain, mean, "one"):
             return None
         context = self._context
         residual = completeness(
@@ -156,12 +173,22 @@ class _Asked:
         """What the model says of the inputs, some at a time; of what is no tensor, only of the first few."""
         further = PerInput(self._context.forward_args, self._context.forward_kwargs, batch.count)
         size = self._context.batch_size
-        at_once = batch.count if size == "whole" else min(size or _ROWS, _ROWS)
+        ChunkSize(batch.count if size == "whole" else size, batch.device)  # refuses what is no size
+
+        def ask(inputs: Sequence[Tensor], rows: list[int]) -> Any:
+            args, kwargs = further.rows(torch.tensor(rows))
+            return self._subject(*(x.clone() for x in inputs), *args, **kwargs)
+
         found = []
-        for rows in torch.split(torch.arange(batch.count), at_once):
-            args, kwargs = further.rows(rows)
-            with torch.no_grad():
-                found.append(self._subject(*(x[rows.to(x.device)] for x in batch.members), *args, **kwargs))
+        with torch.no_grad(), parametrize.cached():
+            for rows in torch.split(torch.arange(batch.count), batch.count if size == "whole" else min(size or 8, 8)):
+                try:
+                    found.append(ask([x[rows.to(x.device)] for x in batch.members], rows.tolist()))
+                except FAILURES as error:
+                    fault = None if isinstance(error, PgigError) else why_not_one(batch.members, ask)
+                    if fault is None:
+                        raise
+                    raise PgigError(fault) from error
         return torch.cat(found) if all(isinstance(part, Tensor) for part in found) else found[0]
 
 

@@ -45,6 +45,8 @@ def plan_for(subject: Subject, x: Tensor) -> Plan:
     """The subject's plan for images like x, made once; raises `TracingError` each time where there is none."""
     # a plan, or why there is none: an error itself would hold the model
     plans = subject.recall("plans", dict[object, Plan | str])
+    if not isinstance(subject.model, nn.Module):
+        raise TracingError("it is no module")
     key = tuple(x.shape[1:]), x.dtype, x.device
     if key not in plans:
         plans.clear()  # they take memory: one shape at a time

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from pgig.degradation import Protocol
 from pgig.errors import PgigError
 from pgig.measures.degradation import Degradation
+from pgig.plugins import open_table
 from pgig.records.measure import MEASURES, Measure, Records, find_measure
 from pgig.subject.context import Context
 from pgig.subject.subject import Subject
@@ -17,11 +18,12 @@ from pgig.subject.subject import Subject
 # subject, x, targets, attributions by method, context -> records [n, ...] by method
 Judge = Callable[[Subject, Tensor, Tensor, Mapping[str, Tensor], Context], Mapping[str, Records]]
 
-JUDGES: dict[str, Judge] = {
+_TABLE: dict[str, Judge] = {
     "morf": Degradation(Protocol(order="descending")),
     "lerf": Degradation(Protocol(order="ascending")),
     "random_order": Degradation(Protocol(order="random")),
 }
+JUDGES = open_table(_TABLE)
 
 
 def register(measure: Measure, judge: Judge) -> None:

@@ -46,7 +46,7 @@ class RuleMode(TorchFunctionMode):
         kwargs = kwargs or {}
         if self._replaces_layers and (call := read_layer_call(func, args, kwargs, self._layers.find)):
             return self._layer(call)
-        if self._needs_patterns and func in PRODUCTS:
+        if (self._needs_patterns or self.keeps_input) and func in PRODUCTS:
             self._note_product(func, args, kwargs)
         if (handler := _HANDLERS.get(func)) is not None:
             return handler(self, func, *args, **kwargs)
@@ -104,6 +104,8 @@ class RuleMode(TorchFunctionMode):
                 self._check_relus()
             if rule.needs_patterns:
                 self._check_layers()
+            if rule.needs_patterns or rule.keeps_input:
+                self._check_products(rule)
 
     def _check_relus(self) -> None:
         if self._activations_left:
@@ -117,10 +119,13 @@ class RuleMode(TorchFunctionMode):
                 "only inside an operation that hides it (attention, a recurrent layer). Leave its pattern out to let "
                 "its gradient be plain"
             )
+
+    def _check_products(self, rule: Rule) -> None:
         if self._products_left:
             left = ", ".join(sorted(self._products_left))
+            name = "pattern" if rule.needs_patterns else rule.name
             warnings.warn(
-                f"the pattern rule left these alone, their gradient is plain: {left}", PgigWarning, stacklevel=2
+                f"the {name} rule left these alone, their gradient is plain: {left}", PgigWarning, stacklevel=2
             )
 
     def _note_product(self, func: Operation, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:

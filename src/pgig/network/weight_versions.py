@@ -48,7 +48,9 @@ def _held(model: nn.Module) -> Iterator[Tensor]:
 
 
 def _has_versions(tensor: object) -> bool:
-    return isinstance(tensor, Tensor) and not tensor.is_meta and not tensor.is_inference()
+    if not isinstance(tensor, Tensor) or tensor.is_meta or tensor.is_inference():
+        return False
+    return tensor.layout is torch.strided
 
 
 def _learnt(model: nn.Module) -> list[tuple[str, Tensor]]:

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
@@ -60,7 +61,7 @@ class Patterns(Mapping[str, Tensor]):
 
     def content_digest(self) -> str:
         """Of their values: other images give the same model other patterns."""
-        return digest_of(" ".join(f"{name}={digest_of(bytes(self[name].numpy().data))}" for name in sorted(self)))
+        return content_digest(self)
 
     def with_quality(self, quality: Mapping[str, Any]) -> "Patterns":
         """The same with what `pgig.signal_quality` found on held-out data: shown by `health()`, kept in files."""
@@ -122,3 +123,10 @@ class Patterns(Mapping[str, Tensor]):
         except (SafetensorError, OSError, ValueError, TypeError, AttributeError) as error:
             raise PgigError(f"cannot read patterns from {path}: {error}") from error
         return cls(tensors, about.get("digest"), layers, about.get("facts"))
+
+
+def content_digest(patterns: Mapping[str, Tensor]) -> str:
+    def of(tensor: Tensor) -> str:
+        return digest_of(bytes(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data))
+
+    return digest_of(" ".join(f"{name}={of(patterns[name])}" for name in sorted(patterns)))

@@ -121,7 +121,8 @@ class Explanation:
             is_tuple = about.pop("is_tuple")
             about.pop("seal")
             for name in _LARGE:
-                members = tuple(tensors.pop(key) for key in sorted(tensors) if key.startswith(f"{name}."))
+                keys = [key for key in tensors if key.startswith(f"{name}.")]
+                members = tuple(tensors.pop(key) for key in sorted(keys, key=lambda key: int(key.rpartition(".")[2])))
                 about[name] = members if is_tuple else members[0]
             return cls(**about, **tensors)
         except PgigError:

@@ -8,6 +8,7 @@ import numpy
 from numpy.typing import NDArray
 
 from pgig.errors import PgigError
+from pgig.plugins import open_table
 from pgig.statistics import aopc, auc, score_at
 
 Records = NDArray[Any]  # [n, ...]: what a judge leaves of n images
@@ -66,7 +67,7 @@ _TABLE = (
     _degradation("lerf", "The score as the least relevant patches are replaced first", "higher"),
     _degradation("random_order", "The score as patches are replaced in a random order, a control", "lower"),
 )
-MEASURES: dict[str, Measure] = {measure.name: measure for measure in _TABLE}
+MEASURES: dict[str, Measure] = open_table({measure.name: measure for measure in _TABLE})
 BY_ORDER = {"descending": "morf", "ascending": "lerf", "random": "random_order"}
 
 

@@ -55,7 +55,7 @@ def run_degradation(
     say(standing)
     if backend is None:
         backend = Serial() if prepared.workers == 1 else Processes(prepared.workers)
-    with closing(backend.map(worker_maker(prepared), prepared.todo)) as events:
+    with closing(backend.map(worker_maker(prepared, backend), prepared.todo)) as events:
         _follow(events, standing)
     standing.skipped = len(write_skipped(job.asked.out))
     return standing

@@ -15,6 +15,7 @@ from pgig.patterns.patterns import Patterns
 from pgig.records.config import check_same, config_digest, read_config, write_config
 from pgig.records.part_files import is_finished
 from pgig.records.parts import PART, Part, parts_of
+from pgig.runs.backends.events import Backend
 from pgig.runs.evaluators import Chosen, Wish, choose
 from pgig.runs.job import Job, grid_of
 from pgig.runs.labels import checked_labels, read_labels
@@ -89,9 +90,9 @@ def make_worker(job: Job) -> Worker:
     return Worker(job, subject, chosen.evaluator)
 
 
-def worker_maker(prepared: Prepared) -> partial[Worker]:
+def worker_maker(prepared: Prepared, backend: Backend) -> partial[Worker]:
     """How workers are made: here with what is loaded already, elsewhere anew."""
-    if prepared.workers == 1:
+    if getattr(backend, "in_process", False):
         return partial(Worker, prepared.job, prepared.subject, prepared.chosen.evaluator)
     return partial(make_worker, prepared.job)
 

@@ -106,7 +106,7 @@ def stress_test(
 ) -> StressTest:
     """The test with its data, model, patterns and attributions.
 
-    methods: as `pgig.explainers.explainers` takes them: names, methods, functions of (model, inputs, targets).
+    methods: as `pgig.explain` takes them: names, methods, functions of (model, inputs, targets).
     patterns: without, estimated from the data; `authors_patterns(x)` reproduces the published figure.
     progress: called with (points done, points in all).
     """

@@ -88,7 +88,7 @@ def truth_test(
 ) -> TruthTest:
     """Explain generated images of a setting, and compare with the truth.
 
-    methods: as `pgig.explainers.explainers` takes them: names, methods, Captum's explainers, functions.
+    methods: as `pgig.explain` takes them: names, methods, Captum's explainers, functions.
     model: an embedded network, or a classifier of the generated images of your own.
     patterns: without, estimated by `embedded_patterns`.
     """

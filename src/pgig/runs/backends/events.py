@@ -59,6 +59,8 @@ def _told(work: Work) -> Generator[Progress, None, list[dict[str, Any]]]:
 
 
 class Backend(Protocol):
+    """One that works in this process may say so, `in_process = True`: its worker has the model that is loaded."""
+
     def map(self, make_worker: Callable[[], Worker], parts: Sequence[Part]) -> Generator[Event, None, None]:
         """Work on all parts. A worker is made where it works, so `make_worker` must survive being sent there.
 

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import pickle
 import signal
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -11,6 +12,7 @@ from multiprocessing.connection import Connection, wait
 from traceback import format_exc
 from typing import Any
 
+from pgig.errors import PgigError
 from pgig.records.parts import Part
 from pgig.runs.backends.events import Done, Event, Lost, Worker, events_of
 
@@ -31,6 +33,8 @@ class _Hand:
             self.pipe.send(part)
 
     def end(self) -> None:
+        if self.part is None:  # it was told that there is no more, and ends by itself
+            self.process.join(5)
         self.process.terminate()
         self.process.join(5)
         if self.process.is_alive():
@@ -45,12 +49,15 @@ class Processes:
 
     def map(self, make_worker: Callable[[], Worker], parts: Sequence[Part]) -> Generator[Event, None, None]:
         waiting = list(parts)
-        hands = [_begun(make_worker) for _ in range(min(self.count, len(waiting)))]
+        hands: list[_Hand] = []
         try:
-            for hand in hands:
-                hand.give(waiting.pop(0))
+            for _ in range(min(self.count, len(waiting))):
+                hands.append(_begun(make_worker))
+                hands[-1].give(waiting.pop(0))
             while any(hand.part is not None for hand in hands):
                 yield from _heard([hand for hand in hands if hand.part is not None], waiting)
+            for part in waiting:
+                yield Lost(part, "no process is left")
         finally:  # what is in work is not waited for: a part is made anew
             for hand in hands:
                 hand.end()
@@ -58,7 +65,7 @@ class Processes:
 
 def _begun(make_worker: Callable[[], Worker]) -> _Hand:
     ours, theirs = _SPAWN.Pipe()
-    process = _SPAWN.Process(target=_work, args=(make_worker, theirs), daemon=True)
+    process = _SPAWN.Process(target=_work, args=(make_worker, theirs))
     process.start()
     theirs.close()  # so that the end of the process is the end of the pipe
     return _Hand(process, ours)
@@ -99,7 +106,16 @@ def _work(make_worker: Callable[[], Worker], pipe: Connection) -> None:
         return
     except Exception as error:  # whatever it is, it is the parent's to tell
         error.add_note(format_exc())
-        pipe.send(error)
+        pipe.send(_sendable(error))
+
+
+def _sendable(error: Exception) -> Exception:
+    """The error itself, or its words, where it does not survive being sent."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:  # it is of somebody else's making
+        return PgigError(f"{type(error).__name__}: {error}")
+    return error
 
 
 def _end_with(parent: multiprocessing.process.BaseProcess) -> None:

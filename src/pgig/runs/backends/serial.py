@@ -7,6 +7,8 @@ from pgig.runs.backends.events import Event, Worker, events_of
 
 
 class Serial:
+    in_process = True
+
     def map(self, make_worker: Callable[[], Worker], parts: Sequence[Part]) -> Generator[Event, None, None]:
         worker = make_worker() if parts else None
         for part in parts:
