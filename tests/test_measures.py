@@ -47,6 +47,17 @@ def test_degradation_is_its_definition(name):
     assert "after 10" not in found  # five patches were replaced
 
 
+def test_what_explaining_gives_can_be_judged_and_classes_be_told_in_any_way():
+    model, x = network("chain"), images()
+    by = Degradation(Protocol(patch=2, steps=5))
+    explained = pgig.explain(model, x, "gradient,random", 1)
+    found = judge("morf", model, x, 1, explained, by=by)
+    tensors = {name: torch.from_numpy(e.attribution) for name, e in explained.items()}
+    for target in (torch.tensor([1, 1, 1]), [1, 1, 1], numpy.array([1, 1, 1])):
+        for name, columns in judge("morf", model, x, target, tensors, by=by).items():
+            numpy.testing.assert_array_equal(columns["AUC"], found[name]["AUC"])
+
+
 def test_scores_after_some_patches_where_they_were_taken():
     measure = MEASURES["morf"]
     curves = numpy.linspace(1, 0, 31)[None]
@@ -64,5 +75,18 @@ def test_wrong_measures_and_judges():
         judge("morf", model, x, target, {"it": x}, by=lambda *_: {})
     with pytest.raises(PgigError, match="not a function"):
         judge("morf", model, x, target, {"it": x}, Context(score=lambda o: o[:, 0]), Degradation(Protocol(2, 3)))
+    for given, classes, match in (
+        ({}, target, "no attributions"),
+        ({"it": x[:, :2]}, target, "has shape"),
+        ({"it": "map"}, target, "must be a tensor"),
+        ({"it": x}, [0], "1 targets for 3"),
+        ({"it": x}, None, "give the class"),
+    ):
+        with pytest.raises(PgigError, match=match):
+            judge("morf", model, x, classes, given, by=Degradation(Protocol(2, 3)))
+    with pytest.raises(PgigError, match="ascending order measures lerf, not morf"):
+        judge("morf", model, x, target, {"it": x}, by=Degradation(Protocol(2, 3, order="ascending")))
+    with pytest.raises(PgigError, match="training mode"):
+        judge("morf", torch.nn.Sequential(torch.nn.Dropout(), *model).train(), x, target, {"it": x})
     evaluator = DenseEvaluator(scored_by(model, "logit"))
     judge("morf", model, x, target, {"it": x}, by=Degradation(Protocol(2, 3), evaluator))

@@ -81,6 +81,8 @@ def degrade(
         attributions_from=run.attributions_from,
     )  # fmt: skip
     check_target(run.out / "config.toml")
+    if run.out.resolve() == run.images.resolve():
+        raise PgigError("--out is the folder of the images: give another")
     ImageFolder.open(run.images)  # before there is a folder of the run
     with owned(run.out):
         ready = prepare(request)

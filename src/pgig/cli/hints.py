@@ -8,6 +8,7 @@ HINTS = {
     "references": "give --references DIR, or several images",
     "methods": "see pgig methods",
     "another folder": "give another --out",
+    "a free folder": "wait until it is done, or give another --out",
     "labels": "give one for every image with --labels FILE, or leave out --target label",
     "saved attributions": "run it to its end with --save-attributions",
 }

@@ -41,6 +41,8 @@ class Occlusion:
     def __post_init__(self) -> None:
         if not math.isfinite(self.baseline):
             raise PgigError(f"baseline must be a finite number, got {self.baseline}")
+        if self.window < 1:
+            raise PgigError(f"the window must be at least 1 pixel wide, got {self.window}")
         if not 1 <= self.stride <= self.window:
             raise PgigError(f"stride must be from 1 to the window's {self.window} pixels, got {self.stride}")
 

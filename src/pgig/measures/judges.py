@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy
+import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -11,8 +12,10 @@ from pgig.degradation import Protocol
 from pgig.errors import PgigError
 from pgig.measures.degradation import Degradation
 from pgig.plugins import open_table
-from pgig.records.measure import MEASURES, Measure, Records, find_measure
+from pgig.records.explanation import Explanation
+from pgig.records.measure import BY_ORDER, MEASURES, Measure, Records, find_measure
 from pgig.subject.context import Context
+from pgig.subject.scores import Explained, Target
 from pgig.subject.subject import Subject
 
 # subject, x, targets, attributions by method, context -> records [n, ...] by method
@@ -37,20 +40,42 @@ def judge(
     measure: str,
     subject: Subject | nn.Module,
     x: Tensor,
-    target: Tensor,
-    attributions: Mapping[str, Tensor],
+    target: Target,
+    attributions: Mapping[str, Any],
     context: Context | None = None,
     by: Judge | None = None,
 ) -> dict[str, dict[str, NDArray[numpy.float64]]]:
     """Every method's columns, a number for each input: method -> column -> [n].
 
+    target: the class of each input, or one for all.
+    attributions: shaped like x; tensors, arrays, or what `pgig.explain` gives.
     by: a judge with other settings than the table's, such as `Degradation(Protocol(patch=4))`.
     """
     described = find_measure(measure)
-    found: Mapping[str, Any] = (by or JUDGES[measure])(
-        Subject.of(subject), x, target, attributions, context or Context()
-    )
-    for name in attributions:
+    if isinstance(by, Degradation) and BY_ORDER[by.protocol.order] != measure:
+        raise PgigError(f"a judge in {by.protocol.order} order measures {BY_ORDER[by.protocol.order]}, not {measure}")
+    judged = Subject.of(subject)
+    judged.check([])
+    given = {name: _attribution(name, value, x) for name, value in attributions.items()}
+    if not given:
+        raise PgigError("no attributions to judge")
+    classes = Explained("logit", target, len(x)).classes
+    if any(index is None or len(index) != 1 for index in classes):
+        raise PgigError("give the class of each input as target")
+    targets = torch.tensor([index[0] for index in classes if index], device=x.device)
+    found = (by or JUDGES[measure])(judged, x, targets, given, context or Context())
+    for name in given:
         if name not in found or len(found[name]) != len(x):
             raise PgigError(f"the judge of {measure} left no record of every input for {name}")
-    return {name: described.columns_of(numpy.asarray(found[name])) for name in attributions}
+    return {name: described.columns_of(numpy.asarray(found[name])) for name in given}
+
+
+def _attribution(name: str, value: Any, x: Tensor) -> Tensor:
+    array = value.attribution if isinstance(value, Explanation) else value
+    try:
+        tensor = torch.as_tensor(array, device=x.device)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise PgigError(f"the attribution by {name} must be a tensor or an array: {error}") from error
+    if tensor.shape != x.shape:
+        raise PgigError(f"the attribution by {name} has shape {tuple(tensor.shape)}, the inputs {tuple(x.shape)}")
+    return tensor

@@ -24,9 +24,7 @@ def owned(folder: Path) -> Iterator[None]:
     try:
         lock.acquire()
     except Timeout:
-        raise PgigError(
-            f"{folder} is in use by {_owner(folder)}: wait until it is done", lacks="another folder"
-        ) from None
+        raise PgigError(f"{folder} is in use by {_owner(folder)}", lacks="a free folder") from None
     try:
         with written(folder / _OWNER) as path:
             since = time.strftime("%Y-%m-%d %H:%M:%S")

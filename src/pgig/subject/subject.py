@@ -4,6 +4,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, MutableMappin
 from typing import Any, TypeVar
 
 from torch import Tensor, nn
+from torch.nn.utils import parametrize
 from torch.utils.weak import WeakIdKeyDictionary
 
 from pgig.errors import PgigError
@@ -52,7 +53,18 @@ class Subject:
         check_kinds(self.model, patterns)
         self.patterns = patterns
         self.at = at
+        if at is not None:
+            self._check_place(at)
         self._known = _known(self.model)
+
+    def _check_place(self, at: str) -> None:
+        with parametrize.cached():
+            names = [
+                name for name, weight in Layers(self.module, None, channels_last=False).weights() if weight.dim() > 1
+            ]
+        if at not in names:
+            some = ", ".join(names[:4]) + (", ..." if len(names) > 4 else "")
+            raise PgigError(f"no layer {at!r} with weights, whose output could be an inner place; there are {some}")
 
     @classmethod
     def of(cls, model: "Callable[..., Any] | Subject", patterns: Mapping[str, Tensor] | None = None) -> "Subject":
