@@ -87,6 +87,6 @@ def test_wrong_measures_and_judges():
     with pytest.raises(PgigError, match="ascending order measures lerf, not morf"):
         judge("morf", model, x, target, {"it": x}, by=Degradation(Protocol(2, 3, order="ascending")))
     with pytest.raises(PgigError, match="training mode"):
-        judge("morf", torch.nn.Sequential(torch.nn.Dropout(), *model).train(), x, target, {"it": x})
+        judge("morf", torch.nn.Sequential(torch.nn.Dropout(), model).train(), x, target, {"it": x})
     evaluator = DenseEvaluator(scored_by(model, "logit"))
     judge("morf", model, x, target, {"it": x}, by=Degradation(Protocol(2, 3), evaluator))

@@ -59,9 +59,8 @@ class Subject:
 
     def _check_place(self, at: str) -> None:
         with parametrize.cached():
-            names = [
-                name for name, weight in Layers(self.module, None, channels_last=False).weights() if weight.dim() > 1
-            ]
+            weights = Layers(self.module, None, channels_last=False).weights()
+        names = [name for name, weight in weights if weight.dim() > 1]
         if at not in names:
             some = ", ".join(names[:4]) + (", ..." if len(names) > 4 else "")
             raise PgigError(f"no layer {at!r} with weights, whose output could be an inner place; there are {some}")
