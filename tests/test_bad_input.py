@@ -101,7 +101,7 @@ def test_patterns_that_do_not_fit():
 
 def test_rules_with_nothing_to_act_on():
     smooth = nn.Sequential(nn.Flatten(), nn.Linear(192, 5), nn.Tanh()).double().eval()
-    refused("found no ReLU to act on; tanh keep", "guided_backprop", model=smooth)
+    refused("found no rectifier to act on; tanh keep", "guided_backprop", model=smooth)
     no_layer = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.ReLU()).eval()
     refused("found no layer to act on", "pgig", model=no_layer, patterns={})
     refused(r"pass model\.module", "guided_backprop", model=nn.DataParallel(NET))

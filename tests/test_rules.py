@@ -398,7 +398,7 @@ def test_an_in_place_relu_stays_in_place():
 
 def test_clamps_are_named_and_randomness_is_refused():
     clamped = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4)).eval()
-    model = OwnForward(lambda m, x: clamped(x).clamp(min=0))
+    model = OwnForward(lambda m, x: clamped(x).clamp(min=0.1))
     with pytest.warns(pgig.PgigWarning, match="clamp"):
         pgig.attribute("guided_backprop", model, torch.randn(2, 4), 1)
 

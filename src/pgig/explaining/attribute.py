@@ -27,6 +27,7 @@ class Options(TypedDict, total=False):
     variance: float | None
     quadrature: Quadrature | None
     multiply_by_input: bool | None
+    soft_gates: bool | None
     seed: int
     ids: Sequence[Hashable] | Tensor | None
     batch_size: BatchSize
@@ -64,6 +65,7 @@ def attribute_all(
     variance: float | None = None,
     quadrature: Quadrature | None = None,
     multiply_by_input: bool | None = None,
+    soft_gates: bool | None = None,
     seed: int = 0,
     ids: Sequence[Hashable] | Tensor | None = None,
     batch_size: BatchSize = None,
@@ -87,6 +89,7 @@ def attribute_all(
     patterns: layer name -> tensor of the weight's shape, for the methods with a pattern rule; without, the subject's.
     steps, samples, variance, quadrature, multiply_by_input: set for every method that has the option; None is the
         method's own. An option that none of the methods has is an error.
+    soft_gates: does guided_backprop act on soft gates too (GELU, SiLU, leaky ReLU, ...), by the sign of their input?
     seed, ids: what random draws depend on, beside the points; ids default to the index in the batch.
     batch_size: how many points go through the model at once; None bounds the memory. "whole" puts all inputs at the
         same point through together, for a model whose answer for one input depends on the others; without it, such a
@@ -95,7 +98,7 @@ def attribute_all(
     forward_args, forward_kwargs: passed on to the model; tensors with one row per input are cut to the rows in work.
     """
     named = {"steps": steps, "samples": samples, "variance": variance, "quadrature": quadrature,
-             "multiply_by_input": multiply_by_input, "start": start}  # fmt: skip
+             "multiply_by_input": multiply_by_input, "soft_gates": soft_gates, "start": start}  # fmt: skip
     table = method_table(methods, {name: value for name, value in named.items() if value is not None})
     found = attributions(
         table,

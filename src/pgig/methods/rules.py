@@ -1,4 +1,4 @@
-"""Rules: what the backward pass does at a layer, at a ReLU, and at a norm behind a layer."""
+"""Rules: what the backward pass does at a layer, at a gate, and at a norm behind a layer."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,7 +32,8 @@ class Rule:
     layer: Callable[[Visit], Tensor] | None = (
         None  # what goes back to x, where that depends on x; the layer keeps it then
     )
-    relu: Callable[[Tensor], Tensor] | None = None  # what becomes of the gradient that arrives at a ReLU
+    gate: Callable[[Tensor], Tensor] | None = None  # what becomes of the gradient that arrives at a rectifier
+    soft_gates: bool = False  # at gates that are soft too, where their input is positive; 0 where it is not
     skips_norm: bool = False  # does a batch norm behind a layer pass gradients on unchanged?
     backward: bool = True  # False: no backward pass at all, the gradient is taken to be one
 
@@ -46,7 +47,7 @@ class Rule:
 
 
 plain = Rule("plain")
-guided = Rule("guided", relu=lambda gradient: gradient.clamp(min=0))
+guided = Rule("guided", gate=lambda gradient: gradient.clamp(min=0))
 pattern = Rule("pattern", weight=lambda w, p: w * p)
 patternnet = Rule("patternnet", weight=lambda w, p: p, skips_norm=True)
 none = Rule("none", backward=False)

@@ -40,13 +40,17 @@ class Method:
         own = {field.name: getattr(self.points, field.name) for field in fields(self.points)}
         if self.points.is_path:
             own["multiply_by_input"] = self.multiply_by_input
+        if self.rule.gate is not None:
+            own["soft_gates"] = self.rule.soft_gates
         return own | {"start": self.start}
 
     def with_options(self, **options: Any) -> "Method":
         """The same with other options: `METHODS["pgig"].with_options(steps=50)`."""
         if unknown := options.keys() - self.options.keys():
             raise PgigError(f"no option {_listed(unknown)} here; this method has: {_listed(self.options)}")
-        own = {name: options.pop(name) for name in ("multiply_by_input", "start") if name in options}
+        own: dict[str, Any] = {name: options.pop(name) for name in ("multiply_by_input", "start") if name in options}
+        if "soft_gates" in options:
+            own["rule"] = replace(self.rule, soft_gates=bool(options.pop("soft_gates")))
         return replace(self, points=replace(self.points, **options), **own)
 
 

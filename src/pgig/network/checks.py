@@ -55,7 +55,7 @@ def check_model(model: Callable[..., Any], rules: Iterable[Rule], patterns: Mapp
             raise PgigError(f"the {rule.name} rule needs patterns: pass patterns=, layer name -> tensor")
         if rule.needs_patterns and not isinstance(model, nn.Module):
             raise PgigError(f"the {rule.name} rule needs a module, to know the layers of its patterns by name")
-        if rule.relu is not None or rule.needs_patterns or rule.keeps_input:
+        if rule.gate is not None or rule.needs_patterns or rule.keeps_input:
             _check_visible(model, rule)
 
 

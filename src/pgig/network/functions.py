@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import torch
 from torch import Tensor
 from torch.autograd import Function
 
@@ -20,8 +19,6 @@ class Active(Protocol):
     keeps_input: bool  # will a rule ask for what layers were given?
 
     def note_layer(self) -> None: ...
-
-    def note_relu(self) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -60,27 +57,6 @@ class LayerFunction(Function):
         return geometry.input_gradient(arriving, shape, weight), None, None
 
 
-class ReLUFunction(Function):
-    """A ReLU; in place where the model's is, so that aliases stay aliases."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, active: Active, in_place: bool) -> Tensor:
-        ctx.active = active
-        if in_place:
-            ctx.mark_dirty(x)
-        result = x.relu_() if in_place else x.relu()
-        ctx.save_for_backward(result)
-        return result
-
-    @staticmethod
-    def backward(ctx: Any, arriving: Tensor) -> tuple[Tensor | None, ...]:
-        (result,) = ctx.saved_tensors
-        ctx.active.note_relu()
-        change = ctx.active.rule.relu
-        kept = arriving if change is None else change(arriving)
-        return torch.ops.aten.threshold_backward(kept, result, 0), None, None
-
-
 class NormFunction(Function):
     """A batch norm (eval) behind a layer: the factor gamma / sigma per channel, or nothing where the rule skips it."""
 
@@ -99,11 +75,19 @@ class NormFunction(Function):
 
 
 def behind_layer(input: Tensor) -> bool:
-    """Did a layer compute `input`, or what it is a copy of, with its units along axis 1?"""
+    """Did a layer compute `input`, or what it is a copy or a max pool of, with its units along axis 1?"""
     node: Any = input.grad_fn
-    while node is not None and node.name() in ("CloneBackward0", "ToCopyBackward0"):
+    while node is not None and node.name() in _BY_CHANNEL:
         node = node.next_functions[0][0]
     if type(node).__name__ != "LayerFunctionBackward":
         return False
     geometry = node.held[3]
     return bool(geometry.unit_axis(input.dim()) == 1)
+
+
+# the nodes of BY_CHANNEL in torch_ops
+_BY_CHANNEL = {
+    "CloneBackward0", "ToCopyBackward0", "MaxPool2DWithIndicesBackward0", "MaxPool3DWithIndicesBackward0",
+    "AdaptiveMaxPool2DBackward0", "AdaptiveMaxPool3DBackward0", "ConstantPadNdBackward0",
+    "ReflectionPad2DBackward0", "ReflectionPad3DBackward0", "ReplicationPad2DBackward0", "ReplicationPad3DBackward0",
+}  # fmt: skip

@@ -12,14 +12,15 @@ from torch.overrides import TorchFunctionMode
 
 from pgig.errors import PgigError, PgigWarning
 from pgig.methods.rules import Rule, plain
-from pgig.network.functions import LayerFunction, NormFunction, ReLUFunction, behind_layer
+from pgig.network.functions import LayerFunction, NormFunction, behind_layer
+from pgig.network.gates import Gate, read_gate
 from pgig.network.layer_calls import LayerCall, Operation, read_layer_call, tensors_in
 from pgig.network.layers import Layers
-from pgig.network.torch_ops import ACTIVATIONS, DROPOUTS, IN_PLACE_RELUS, PRODUCTS, RELUS, WITH_WEIGHT
+from pgig.network.torch_ops import ACTIVATIONS, DROPOUTS, PRODUCTS, WITH_WEIGHT
 
 
 class RuleMode(TorchFunctionMode):
-    """Replaces layers, ReLUs and norms by operations whose backward pass asks which rule is active.
+    """Has layers, gates and norms ask in their backward pass which rule is active.
 
     The rule is chosen when backward runs (`gradients`), so that one forward pass serves several rules.
     """
@@ -31,12 +32,14 @@ class RuleMode(TorchFunctionMode):
         self._needs_patterns = any(rule.needs_patterns for rule in rules)
         self.keeps_input = any(rule.keeps_input for rule in rules)
         self._replaces_layers = self._needs_patterns or self.keeps_input or channels_last
-        self._replaces_relus = any(rule.relu for rule in rules)
+        self._visits_gates = any(rule.gate for rule in rules)
+        self._visits_soft_gates = any(rule.gate and rule.soft_gates for rule in rules)
         self._replaces_norms = any(rule.skips_norm for rule in rules)
         self._channels_last = channels_last
         self._layers_called: set[str] = set()
         self._acted_on_layers = False  # in a backward pass, so on the way from the input to the score
-        self._acted_on_relus = False
+        self._acted_on_gates: set[bool] = set()  # hard ones, and soft ones
+        self._soft_gates_left: set[str] = set()
         self._activations_left: set[str] = set()
         self._products_left: set[str] = set()
 
@@ -48,6 +51,10 @@ class RuleMode(TorchFunctionMode):
             return self._layer(call)
         if (self._needs_patterns or self.keeps_input) and func in PRODUCTS:
             self._note_product(func, args, kwargs)
+        if func in _RRELUS and (args[3] if len(args) > 3 else kwargs.get("training", False)):
+            raise PgigError(_RANDOM)
+        if self._visits_gates and (gate := read_gate(func, args, kwargs)) is not None:
+            return self._gate(gate, func, args, kwargs)
         if (handler := _HANDLERS.get(func)) is not None:
             return handler(self, func, *args, **kwargs)
         return func(*args, **kwargs)
@@ -75,24 +82,17 @@ class RuleMode(TorchFunctionMode):
     def forget(self) -> None:
         """What was acted on so far does not count for what comes next."""
         self._layers_called.clear()
-        self._acted_on_layers = self._acted_on_relus = False
+        self._acted_on_layers = False
+        self._acted_on_gates.clear()
 
     def note_layer(self) -> None:
         self._acted_on_layers = True
 
-    def note_relu(self) -> None:
-        self._acted_on_relus = True
-
     def check_any(self, rules: Iterable[Rule]) -> None:
         """After the first chunk: was there anything to act on?"""
         for rule in rules:
-            if rule.relu is not None and not self._acted_on_relus:
-                left = ", ".join(sorted(self._activations_left))
-                raise PgigError(
-                    "guided backpropagation found no ReLU to act on"
-                    + (f"; {left} keep their plain gradient" if left else "")
-                    + ": use another method for this model"
-                )
+            if rule.gate is not None and not self._acted_on_gates & {True, not rule.soft_gates}:
+                self._refuse_without_gates(rule)
             if (rule.needs_patterns or rule.keeps_input) and not self._acted_on_layers:
                 name = "pattern" if rule.needs_patterns else rule.name
                 raise PgigError(f"the {name} rule found no layer to act on: no convolution or linear layer was called")
@@ -100,17 +100,33 @@ class RuleMode(TorchFunctionMode):
     def check_acted(self, rules: Iterable[Rule]) -> None:
         """Refuse to pass off a plain gradient as the work of a rule."""
         for rule in rules:
-            if rule.relu is not None:
-                self._check_relus()
+            if rule.gate is not None:
+                self._check_gates(rule)
             if rule.needs_patterns:
                 self._check_layers()
             if rule.needs_patterns or rule.keeps_input:
                 self._check_products(rule)
 
-    def _check_relus(self) -> None:
-        if self._activations_left:
-            left = ", ".join(sorted(self._activations_left))
-            warnings.warn(f"guided backpropagation left these activations alone: {left}", PgigWarning, stacklevel=2)
+    def _refuse_without_gates(self, rule: Rule) -> None:
+        left = ", ".join(sorted(self._left_by(rule)))
+        soft = self._soft_gates_left and not rule.soft_gates
+        raise PgigError(
+            "guided backpropagation found no rectifier to act on"
+            + (f"; {left} keep their plain gradient" if left else "")
+            + (": give soft_gates=True to have it act on soft ones too, or " if soft else ": ")
+            + "use another method for this model"
+        )
+
+    def _check_gates(self, rule: Rule) -> None:
+        if left := self._left_by(rule):
+            warnings.warn(
+                f"guided backpropagation left these activations alone: {', '.join(sorted(left))}",
+                PgigWarning,
+                stacklevel=2,
+            )
+
+    def _left_by(self, rule: Rule) -> set[str]:
+        return self._activations_left | (set() if rule.soft_gates else self._soft_gates_left)
 
     def _check_layers(self) -> None:
         if missed := self._layers.with_patterns() - self._layers_called:
@@ -156,12 +172,24 @@ class RuleMode(TorchFunctionMode):
             )
         return call.as_given(LayerFunction.apply(call.x, self, call))  # type: ignore[no-untyped-call]
 
-    def _relu(self, func: Operation, input: Tensor, inplace: bool = False) -> Tensor:
-        if not self._replaces_relus:
-            return func(input, inplace) if inplace else func(input)
-        in_place = inplace or func in IN_PLACE_RELUS
-        result: Tensor = ReLUFunction.apply(input, self, in_place)  # type: ignore[no-untyped-call]
-        return result
+    def _gate(self, gate: Gate, func: Operation, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Tensor:
+        """The gate itself, and a hook at its output: what arrives there is changed before the gate's own gradient."""
+        if not gate.hard and gate.x.requires_grad:
+            self._soft_gates_left.add(gate.name)
+        # now: the gate may work in place
+        positive = gate.x.detach() > 0 if not gate.hard and self._visits_soft_gates else None
+        output = func(*args, **kwargs)
+
+        def change(arriving: Tensor) -> Tensor:
+            self._acted_on_gates.add(gate.hard)
+            if self.rule.gate is None or not (gate.hard or self.rule.soft_gates):
+                return arriving
+            return self.rule.gate(arriving) if positive is None else self.rule.gate(arriving) * positive
+
+        if output.requires_grad and (gate.hard or positive is not None):
+            with torch._C.DisableTorchFunction():  # it is nothing that the model does
+                output.register_hook(change)  # type: ignore[no-untyped-call]
+        return output
 
     def _batch_norm(
         self, func: Operation, input: Tensor, running_mean: Tensor | None, running_var: Tensor | None,
@@ -195,11 +223,6 @@ class RuleMode(TorchFunctionMode):
         if (args[4] if len(args) > 4 else kwargs.get("dropout_p", 0)) > 0:
             raise PgigError(_RANDOM)
         return func(*args, **kwargs)
-
-    def _rrelu(self, func: Operation, *args: Any, **kwargs: Any) -> Tensor:
-        if args[3] if len(args) > 3 else kwargs.get("training", False):
-            raise PgigError(_RANDOM)
-        return self._activation(func, *args, **kwargs)
 
     def _activation(self, func: Operation, *args: Any, **kwargs: Any) -> Tensor:
         if any(tensor.requires_grad for tensor in tensors_in(args)):  # what rules do to gradients is not the model's
@@ -235,10 +258,9 @@ def _plainly_laid_out(gradient: Tensor) -> Tensor:
 
 
 _RANDOM = "dropout is on, so the model is not a function of its input: call model.eval()"
+_RRELUS = F.rrelu, F.rrelu_
 _HANDLERS: dict[Any, Operation] = {
     F.scaled_dot_product_attention: RuleMode._attention,
-    **dict.fromkeys((F.rrelu, F.rrelu_), RuleMode._rrelu),
-    **dict.fromkeys(RELUS, RuleMode._relu),
     F.batch_norm: RuleMode._batch_norm,
     **dict.fromkeys(DROPOUTS, RuleMode._dropout),
     **dict.fromkeys(ACTIVATIONS, RuleMode._activation),

@@ -1,4 +1,4 @@
-"""Torch's functions by what they do: which are ReLUs, other activations, products, and what commutes with a ReLU."""
+"""Torch's functions by what they do: activations that are no gates, products, and what commutes with a gate."""
 
 from typing import Any
 
@@ -6,16 +6,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-IN_PLACE_RELUS = {torch.relu_, Tensor.relu_, F.relu_}
-RELUS = {F.relu, torch.relu, Tensor.relu, *IN_PLACE_RELUS}
+# those that pass on what is positive are in gates.py; of these, only a call that is no gate is meant
 ACTIVATIONS: tuple[Any, ...] = (
-    F.leaky_relu, F.leaky_relu_, F.elu, F.elu_, F.gelu, F.silu, F.relu6, F.hardtanh, F.hardtanh_, F.hardswish,
-    F.hardsigmoid, F.softplus, F.softsign, F.selu, F.selu_, F.celu, F.celu_, F.mish, F.prelu,
-    F.threshold, F.logsigmoid, F.sigmoid, F.tanh, F.glu, torch.sigmoid, torch.sigmoid_, Tensor.sigmoid,
-    Tensor.sigmoid_, torch.tanh, torch.tanh_, Tensor.tanh, Tensor.tanh_, torch.selu, torch.celu, torch.prelu,
-    Tensor.prelu, torch.clamp, torch.clamp_, Tensor.clamp, Tensor.clamp_, torch.clamp_min, Tensor.clamp_min,
-    Tensor.clamp_min_, F.hardshrink, F.softshrink, F.tanhshrink, torch.lstm, torch.gru, torch.rnn_relu,
-    torch.rnn_tanh,
+    F.hardtanh, F.hardtanh_, F.hardsigmoid, F.softplus, F.softsign, F.threshold, F.logsigmoid, F.sigmoid, F.tanh, F.glu,
+    torch.sigmoid, torch.sigmoid_, Tensor.sigmoid, Tensor.sigmoid_, torch.tanh, torch.tanh_, Tensor.tanh, Tensor.tanh_,
+    torch.clamp, torch.clamp_, Tensor.clamp, Tensor.clamp_, torch.clamp_min, Tensor.clamp_min, Tensor.clamp_min_,
+    F.hardshrink, F.softshrink, F.tanhshrink, torch.lstm, torch.gru, torch.rnn_relu, torch.rnn_tanh,
 )  # fmt: skip
 WITH_WEIGHT = {torch.conv1d, torch.conv2d, torch.conv3d, F.linear}
 PRODUCTS = WITH_WEIGHT | {
@@ -26,13 +22,19 @@ DROPOUTS = F.dropout, F.dropout1d, F.dropout2d, F.dropout3d, F.alpha_dropout, F.
 # they give what they were given
 UNCHANGING = {F.dropout, F.dropout1d, F.dropout2d, F.dropout3d, F.alpha_dropout, torch.dropout, Tensor.contiguous,
                Tensor.clone, torch.clone, Tensor.to}  # fmt: skip
-# what commutes with a ReLU: relu(op(x)) = op(relu(x)), value by value
-COMMUTING = UNCHANGING | {
-    F.max_pool1d, F.max_pool2d, F.max_pool3d, torch.max_pool1d, torch.max_pool2d, torch.max_pool3d,
-    F.adaptive_max_pool1d, F.adaptive_max_pool2d, F.adaptive_max_pool3d, torch.flatten, Tensor.flatten, Tensor.view,
+# each channel by itself, no value but those that were there, or a constant: a norm behind them is as one before them
+BY_CHANNEL = UNCHANGING | {
+    F.max_pool2d, F.max_pool3d, torch.max_pool2d, torch.max_pool3d, F.adaptive_max_pool2d, F.adaptive_max_pool3d, F.pad,
+}  # fmt: skip
+# what commutes with a gate: gate(op(x)) = op(gate(x)), value by value
+COMMUTING = BY_CHANNEL | {
+    F.max_pool1d, torch.max_pool1d, F.adaptive_max_pool1d, torch.flatten, Tensor.flatten, Tensor.view,
     Tensor.reshape, torch.reshape, Tensor.permute, torch.permute, Tensor.transpose, torch.transpose, Tensor.unsqueeze,
     torch.unsqueeze, Tensor.squeeze, torch.squeeze, Tensor.__getitem__, torch.movedim, Tensor.movedim, Tensor.t,
 }  # fmt: skip
 ADDITIONS = {Tensor.__add__, Tensor.__radd__, Tensor.add, torch.add, Tensor.__iadd__, Tensor.add_}
 ADDING = ADDITIONS | {torch.cat, torch.concat, Tensor.expand, Tensor.repeat, Tensor.expand_as}
+# what they give does not depend on what was computed
+OF_THE_SHAPE = {torch.zeros_like, torch.ones_like, torch.empty_like, torch.full_like, Tensor.new_zeros, Tensor.new_ones,
+                Tensor.new_full, Tensor.new_empty, Tensor.new_tensor}  # fmt: skip
 UNREMARKABLE = {Tensor.__getitem__, Tensor.contiguous, Tensor.to, Tensor.clone, Tensor.t}

@@ -1,4 +1,4 @@
-"""Tracing: one batch through the model tells which layer feeds which ReLU, and how every operation is treated."""
+"""Tracing: one batch through the model tells which layer feeds which gate, and how every operation is treated."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,14 +10,15 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 from torch.overrides import TorchFunctionMode, resolve_name
 
+from pgig.network.gates import Gate, read_gate
 from pgig.network.geometry import Geometry
 from pgig.network.interception import check_norm
 from pgig.network.layer_calls import LayerCall, Operation, read_layer_call, tensors_in
 from pgig.network.layers import Layers
-from pgig.network.torch_ops import ADDING, ADDITIONS, COMMUTING, IN_PLACE_RELUS, RELUS, UNCHANGING, UNREMARKABLE
+from pgig.network.torch_ops import ADDING, ADDITIONS, BY_CHANNEL, COMMUTING, OF_THE_SHAPE, UNREMARKABLE
 from pgig.network.unit_layout import Form
 
-Feeds = Literal["relu", "other"]
+Feeds = Literal["gate", "other"]
 
 
 class Norm(NamedTuple):
@@ -42,8 +43,8 @@ class TracedLayer:
 
     @property
     def is_rectified(self) -> bool:
-        """Does it feed ReLUs and nothing else, always behind the same norm and bias?"""
-        return self.feeds == {"relu"} and _all_same(self.norms) and _all_same(self.biases)
+        """Does it feed gates and nothing else, always behind the same norm and bias?"""
+        return self.feeds == {"gate"} and _all_same(self.norms) and _all_same(self.biases)
 
     @property
     def norm(self) -> Norm | None:
@@ -98,11 +99,11 @@ def trace(model: nn.Module, *inputs: Any, **named: Any) -> Trace:
 
 
 class _Source(NamedTuple):
-    """Where a tensor comes from: a layer's output, possibly through a norm and operations that commute with ReLU."""
+    """Where a tensor comes from: a layer's output, possibly through a norm and operations that commute with gates."""
 
     layer: TracedLayer
     call: int
-    fresh: bool  # nothing in between
+    fresh: bool  # nothing in between that a norm behind could not stand before
 
 
 class _TraceMode(TorchFunctionMode):
@@ -125,12 +126,13 @@ class _TraceMode(TorchFunctionMode):
         if func in ADDING:
             self.added |= {id(t) for t in tensors_in((args, kwargs)) if isinstance(t, nn.Parameter)}
         sources = [source for tensor in tensors_in((args, kwargs)) if (source := self._sources.get(id(tensor)))]
-        if func in IN_PLACE_RELUS or (func in RELUS and (kwargs.get("inplace") or args[1:] == (True,))):
-            self._sources.pop(id(args[0]), None)  # its value is behind the ReLU from now on
+        gate = read_gate(func, args, kwargs)
         norm = self._norm(*args, **kwargs) if func is F.batch_norm else None
         result = func(*args, **kwargs)
-        if next(tensors_in(result), None) is not None:
-            self._note(func, sources, result, args, norm)
+        if args and result is args[0]:  # in place: its value is behind the operation from now on
+            self._sources.pop(id(result), None)
+        if func not in OF_THE_SHAPE and next(tensors_in(result), None) is not None:
+            self._note(func, sources, result, args, norm, gate)
         return result
 
     def finish(self, output: Any) -> None:
@@ -153,13 +155,14 @@ class _TraceMode(TorchFunctionMode):
         return result
 
     def _note(
-        self, func: Operation, sources: list[_Source], result: Any, args: tuple[Any, ...], norm: Norm | None
-    ) -> None:
+        self, func: Operation, sources: list[_Source], result: Any, args: tuple[Any, ...], norm: Norm | None,
+        gate: Gate | None,
+    ) -> None:  # fmt: skip
         source, part_of = sources[0] if len(sources) == 1 else None, None
-        if func in RELUS:
-            treatment = "ReLU"
+        if gate is not None:
+            treatment = "gate" if gate.hard else "soft gate"
             for s in sources:
-                s.layer.feeds.add("relu")
+                s.layer.feeds.add("gate")
         elif norm is not None and source is not None and source.fresh and _counts_units(source.layer, result):
             treatment, part_of = "plain gradient", source.layer.name
             source.layer.norms[source.call] = norm
@@ -170,8 +173,8 @@ class _TraceMode(TorchFunctionMode):
             self._hold(result, source._replace(fresh=False))
         elif func in COMMUTING and source is not None and isinstance(result, Tensor):
             treatment = "passes on"
-            # dropout and identity change nothing: a norm behind them is still a norm behind the layer
-            self._hold(result, source._replace(fresh=source.fresh and func in UNCHANGING))
+            # a norm behind dropout or a max pool is still a norm behind the layer
+            self._hold(result, source._replace(fresh=source.fresh and func in BY_CHANNEL))
         else:
             treatment = "plain gradient"
             for s in sources:
