@@ -4,19 +4,18 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from zoo import HIDDEN, ZOO, made
+from zoo import ZOO, made
 
 import pgig
 
 
 @pytest.mark.filterwarnings("ignore:.*unreliable:pgig.PgigWarning")  # a few random images are few samples
-@pytest.mark.filterwarnings("ignore:the pattern rule left these alone.*multi_head:pgig.PgigWarning")
 @pytest.mark.parametrize("name", ZOO)
 def test_patterns_for_any_model(name):
     model = made(name)
     data = torch.rand(24, 3, 32, 32) - 0.3
     patterns = pgig.estimate_patterns(model, data.split(8))
-    assert set(patterns.facts["unsupported"]) - {"position"} == HIDDEN.get(name, set())
+    assert patterns.unsupported == ()
     convolutional = {n for n, m in model.named_modules() if isinstance(m, nn.Conv2d | nn.ConvTranspose2d)}
     assert convolutional <= set(patterns)
     assert all(p.isfinite().all() for p in patterns.values())
@@ -76,8 +75,8 @@ def test_a_text_classifier_lists_what_it_cannot_do():
     tokens = torch.randint(50, (2000, 7))
     patterns = pgig.estimate_patterns(model, tokens.split(500))
     assert list(patterns) == ["hidden", "out"]
-    assert set(patterns.facts["unsupported"]) == {"words", "lstm.weight_ih_l0", "lstm.weight_hh_l0"}
-    assert "without a pattern: words" in str(patterns.health())
+    assert set(patterns.unsupported) == {"lstm.weight_ih_l0", "lstm.weight_hh_l0"}
+    assert "without a pattern: lstm.weight_ih_l0" in str(patterns.health())
 
 
 def test_pooling_and_dropout_between_a_layer_and_its_relu_do_not_matter():

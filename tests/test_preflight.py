@@ -40,8 +40,10 @@ def test_treatments_are_named():
     assert rows["add"] == "plain gradient"
     assert rows["max_pool2d"] == "plain gradient"
     vit = pgig.check(made("vit"), torch.rand(1, 3, 32, 32))
-    assert "encoder.layers.0.self_attn.out_proj" in vit.unsupported
-    assert vit.covered < 0.9
+    assert vit.unsupported == ()
+    assert vit.covered == 1
+    assert "position" in vit.others
+    assert "other parameters, which need no pattern: " in str(vit)
 
 
 def test_a_model_that_is_no_function_of_its_input_fails():
@@ -62,12 +64,25 @@ def test_a_model_that_is_no_function_of_its_input_fails():
         pgig.check(nn.Sequential(nn.Dropout(), nn.Linear(4, 3)), torch.rand(1, 4))
 
 
+class Twice(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.head = nn.Embedding(9, 4), nn.Linear(12, 3)
+
+    def forward(self, ids):
+        return self.head((self.words(ids) + self.words(ids)).flatten(1))
+
+
 def test_whole_numbers_are_remarked_on():
     model = nn.Sequential(nn.Embedding(9, 4), nn.Flatten(), nn.Linear(12, 3)).eval()
     report = pgig.check(model, torch.randint(9, (1, 3)))
     assert report.ok
-    assert report.unsupported == ("0",)
-    assert "whole numbers" in report.remarks[0]
+    assert report.unsupported == ()
+    assert report.others == ("0", "2.bias")
+    assert "token ids: gradients were tested from the output of '0' on" in report.remarks[0]
+    twice = pgig.check(Twice().eval(), torch.randint(9, (1, 3)))
+    assert twice.ok
+    assert "whole numbers" in twice.remarks[0]
 
 
 @pytest.mark.parametrize("broken", ["gradient", "forward"])

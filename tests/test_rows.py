@@ -198,7 +198,7 @@ def test_inputs_without_a_batch_axis_are_told_so():
 
 
 def test_token_ids_are_told_to_explain_their_embedding():
-    with pytest.raises(pgig.PgigError, match="token ids, explain its embedding"):
+    with pytest.raises(pgig.PgigError, match="explain_tokens explains token ids"):
         pgig.attribute("gradient", NET, torch.arange(12).reshape(2, 6))
 
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from naive import matrix_gradient, naive_gradient
-from networks import NETWORKS, images, layer_weights, network, patterns_of_ones, random_patterns
+from networks import NETWORKS, images, network, patterns_of_ones, random_patterns
 from torch import Tensor, nn
 from torch.nn.grad import conv2d_input
 from torch.nn.utils import parametrizations, parametrize
@@ -187,27 +187,6 @@ def test_other_activations_keep_their_plain_gradient(activation):
         ["gradient", "pattern_attribution"], model, x, 1, patterns=patterns_of_ones(model), score="logit", start="one"
     )
     torch.testing.assert_close(a["gradient"], a["pattern_attribution"], **EXACT)
-
-
-def test_layers_inside_attention_stay_plain_and_the_rest_obeys():
-    torch.manual_seed(0)
-    model = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True).double().eval()
-    x = torch.randn(2, 5, 8).double()
-    patterns = {name: torch.ones_like(w) for name, w in layer_weights(model).items() if name.startswith("linear")}
-
-    def score(y: Tensor) -> Tensor:
-        return y[:, 0, 0]
-
-    with pytest.warns(
-        pgig.PgigWarning, match="left these alone, their gradient is plain: multi_head_attention_forward"
-    ):
-        a = pgig.attribute_all(
-            ["gradient", "pattern_attribution"], model, x, patterns=patterns, score=score, start="one"
-        )
-    torch.testing.assert_close(a["gradient"], a["pattern_attribution"], **EXACT)
-    hidden = {**patterns, "self_attn.out_proj": torch.ones(8, 8)}
-    with pytest.raises(pgig.PgigError, match=r"self_attn\.out_proj.*hides it"):
-        pgig.attribute("pattern_attribution", model, x, patterns=hidden, score=score)
 
 
 class OwnForward(nn.Module):

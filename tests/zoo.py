@@ -84,7 +84,6 @@ ZOO = {
     "vit": ViT,
     "functional": functional,
 }
-HIDDEN = {"vit": {f"encoder.layers.{i}.self_attn.{part}" for i in (0, 1) for part in ("in_proj_weight", "out_proj")}}
 
 
 def made(name: str) -> nn.Module:

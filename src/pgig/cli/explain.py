@@ -19,7 +19,7 @@ from pgig.explainers.registry import explainers
 from pgig.explainers.together import needing_references
 from pgig.patterns.patterns import Patterns
 from pgig.records.explanation import Explanation
-from pgig.runs.explain import chosen_methods, explain_picture, has_relu, predictions, write_explanations
+from pgig.runs.explain import chosen_methods, explain_picture, has_rectifier, predictions, write_explanations
 from pgig.subject.subject import Subject
 from pgig.vision import Preprocess, load_model
 from pgig.vision.image_folder import DAMAGED
@@ -83,7 +83,7 @@ def explain(
     subject.check_patterns()
     predictions(subject.module, first)  # does the model take such images at all?
     left_out = [f"left out: {', '.join(found)} ({HINTS[what]})" for what, found in lacking.items()]
-    if asked.methods == "all" and not has_relu(subject.module, first):
+    if asked.methods == "all" and not has_rectifier(subject.module, first):
         chosen.remove("guided_backprop")
         left_out.append("left out: guided_backprop (the model has no ReLU)")
     for line in left_out:

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from pgig.degradation.grid import PatchGrid
 from pgig.errors import PgigError
+from pgig.network.outputs import answer_of
 
 # what the model says of images, as one number each in the classes given: [b, ...], [b] -> [b]
 Scored = Callable[[Tensor, Tensor], Tensor]
@@ -70,7 +71,7 @@ class DenseEvaluator:
 
 def scored_by(model: Callable[[Tensor], Tensor], score: str) -> Scored:
     check_score(score)
-    return lambda x, targets: score_of(model(x), targets, score)
+    return lambda x, targets: score_of(answer_of(model(x)), targets, score)
 
 
 def check_score(score: str) -> None:

@@ -19,6 +19,7 @@ from pgig.incremental.covering import covered_outputs
 from pgig.incremental.plan import Boxes
 from pgig.incremental.planner import forget_plan, plan_for
 from pgig.methods.rules import plain
+from pgig.network.outputs import answer_in, answer_of
 from pgig.subject.context import Context
 from pgig.subject.rows import check_rows
 from pgig.subject.scores import Target
@@ -108,7 +109,7 @@ class Occlusion:
     def _map(self, subject: Subject, x: Tensor, target: Tensor, score: str, boxes: Boxes, incremental: bool) -> Tensor:
         fill = torch.full_like(x, self.baseline)
         with torch.no_grad():
-            intact = _finite(score_of(subject(x.clone()), target, score).double())
+            intact = _finite(score_of(answer_of(subject(x.clone())), target, score).double())
             outputs = _incremental_outputs(subject, x, boxes, fill) if incremental else None
             if outputs is None:
                 outputs = torch.cat(list(_whole_outputs(subject, x, boxes, fill)))
@@ -138,8 +139,8 @@ def occlusion(
 def _classes(subject: Subject, x: Tensor, target: Target) -> Tensor:
     """One class for each image."""
     with torch.no_grad():
-        output = subject((x[:1] if target is not None else x).clone())  # it may write to what it is given
-    if not isinstance(output, Tensor) or output.dim() != 2:
+        output = answer_in(subject((x[:1] if target is not None else x).clone()))  # it may write to what it is given
+    if output is None or output.dim() != 2:
         raise PgigError("occlusion needs a model that returns one row of class scores per image")
     if target is None:
         return output.argmax(1)
@@ -174,7 +175,7 @@ def _whole_outputs(subject: Subject, x: Tensor, boxes: Boxes, fill: Tensor) -> I
             now = x.repeat(len(some), 1, 1, 1)
             for row, ((top, bottom), (left, right)) in enumerate(some):
                 now[row, :, top:bottom, left:right] = fill[0, :, top:bottom, left:right]
-            yield subject(now)
+            yield answer_of(subject(now))
 
 
 def _incremental_outputs(subject: Subject, x: Tensor, boxes: Boxes, fill: Tensor) -> Tensor | None:
@@ -185,7 +186,7 @@ def _incremental_outputs(subject: Subject, x: Tensor, boxes: Boxes, fill: Tensor
     """
     some = numpy.unique(numpy.linspace(0, len(boxes) - 1, _TRIED).astype(int))
     wanted = torch.cat(list(_whole_outputs(subject, x, boxes[some], fill)))
-    intact = subject(x.clone())
+    intact = answer_of(subject(x.clone()))
     for first in (True, False):
         if not first:
             forget_plan(subject)

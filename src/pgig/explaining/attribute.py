@@ -9,7 +9,7 @@ from pgig.attribution.attributions import Progress, attributions
 from pgig.methods.quadrature import Quadrature
 from pgig.methods.table import Method, Start, method_table
 from pgig.subject.context import BatchSize
-from pgig.subject.inputs import Baseline, Given, Tensors
+from pgig.subject.inputs import Baseline, Given, Tensors, named_inputs
 from pgig.subject.scores import Score, Target
 from pgig.subject.subject import Subject
 
@@ -80,7 +80,8 @@ def attribute_all(
 
     methods: names out of `pgig.METHODS`, or a mapping of names of your own to `Method` values.
     model: a module in eval mode, any callable where no rule needs its parameters, or a `pgig.Subject`.
-    inputs: a batch [n, ...] or a tuple of batches; dtype and device follow it.
+    inputs: a batch [n, ...] or a tuple of batches; dtype and device follow it. Or a mapping of what the model takes by
+        name: its floating point tensors are explained, the rest is passed on.
     target: None (the class predicted for x), a class index, one per input, or tuples for outputs of more dimensions.
     score: "probability" (softmax over axis 1), "logit", or a callable from the model's output to one scalar per input.
     start: "one" or "score", what backpropagation begins with; None is each method's own.
@@ -100,10 +101,14 @@ def attribute_all(
     named = {"steps": steps, "samples": samples, "variance": variance, "quadrature": quadrature,
              "multiply_by_input": multiply_by_input, "soft_gates": soft_gates, "start": start}  # fmt: skip
     table = method_table(methods, {name: value for name, value in named.items() if value is not None})
+    subject, given = Subject.of(model, patterns), inputs
+    if isinstance(inputs, Mapping):
+        names, given, rest = named_inputs(inputs)  # type: ignore[assignment]
+        subject, forward_kwargs = subject.taking(names), {**rest, **(forward_kwargs or {})}
     found = attributions(
         table,
-        Subject.of(model, patterns),
-        inputs,
+        subject,
+        cast(Tensors, given),
         target,
         score=score,
         baseline=baseline,
@@ -115,4 +120,10 @@ def attribute_all(
         forward_args=forward_args,
         forward_kwargs=forward_kwargs,
     )
+    if isinstance(inputs, Mapping):
+        return {name: cast(Given, _by_name(subject.names, parts)) for name, parts in found.items()}
     return cast(dict[str, Given], found)
+
+
+def _by_name(names: Sequence[str], parts: Tensors) -> dict[str, Tensor]:
+    return dict(zip(names, parts if isinstance(parts, tuple) else (parts,), strict=True))

@@ -1,11 +1,15 @@
 """The preflight: what would happen to a model under the rules, and a self-test that it does."""
 
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor, nn
 
 from pgig.errors import PgigError
+from pgig.explaining.example import Example
 from pgig.explaining.self_test import self_test
 from pgig.methods.rules import guided
 from pgig.network.trace import Step, Trace, trace
@@ -25,7 +29,9 @@ class Preflight:
 
     rows: tuple[Row, ...]
     unsupported: tuple[str, ...]  # layers that no rule can see
-    covered: float  # share of the parameters that have a pattern, or belong to a norm behind one, biases included
+    covered: float  # share of the layers' weights that have patterns
+    others: tuple[str, ...]  # parameters that are no layers, and need no pattern
+    unused: tuple[str, ...]  # parameters that the example does not reach
     failures: tuple[str, ...]  # of the self-test
     remarks: tuple[str, ...]
 
@@ -37,8 +43,12 @@ class Preflight:
         cells = [("operation", "layer", "treatment"), *((r.operation, r.layer, r.treatment) for r in self.rows)]
         widths = [max(len(row[i]) for row in cells) for i in range(3)]
         lines = ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in cells]
-        lines.append(f"\n{self.covered:.1%} of the parameters are covered by patterns")
+        lines.append(f"\nlayers: {self.covered:.1%} of their weights have patterns")
         lines += [f"unsupported: {name} (plain gradient, no pattern)" for name in self.unsupported]
+        if self.others:
+            lines.append(f"other parameters, which need no pattern: {_summed_up(self.others)}")
+        if self.unused:
+            lines.append(f"unused for such an input: {_summed_up(self.unused)}")
         lines += self.remarks
         lines += [f"self-test failed: {failure}" for failure in self.failures]
         lines.append(self._verdict())
@@ -48,32 +58,46 @@ class Preflight:
         if not self.ok:
             return "no: do not use pattern methods here"
         if self.covered < 0.5:
-            return f"yes, but for {self.covered:.1%} of the parameters only: all else keeps its plain gradient"
+            return f"yes, but for {self.covered:.1%} of the layers' weights only: the rest keep their plain gradient"
         return "yes: pattern methods work on this model"
 
 
-def check(model: nn.Module | Subject, example: Any) -> Preflight:
+def check(
+    model: nn.Module | Subject, example: Any, *, forward_args: Any = (), forward_kwargs: Mapping[str, Any] | None = None
+) -> Preflight:
     """Look at `model` before you rely on it.
 
-    example: a batch as the model takes it, or a tuple of its arguments. One row is enough.
+    example: a batch as the model takes it, a tuple of its arguments, or a mapping of what it takes by name. One row is
+        enough. Token ids are tested from the output of their embedding on.
+    forward_args, forward_kwargs: what the model takes beside it.
     """
     subject = Subject.of(model)
     if not isinstance(subject.model, nn.Module):
         raise PgigError("the preflight needs a module: a plain callable has no layers to know by name")
     subject.check([guided])
-    model = subject.module
-    inputs = example if isinstance(example, tuple) else (example,)
-    if not inputs or not isinstance(inputs[0], Tensor) or inputs[0].dim() == 0 or len(inputs[0]) == 0:
+    given = Example.of(subject, example, forward_args, forward_kwargs)
+    if not isinstance(given.first, Tensor) or given.first.dim() == 0 or len(given.first) == 0:
         raise PgigError("the example must be a batch as the model takes it, or a tuple that begins with one")
+    args, kwargs = given.by_name
     try:
-        traced = trace(model, *inputs)
-    except (RuntimeError, TypeError) as error:
+        traced = trace(subject.module, *args, **kwargs)
+    except (RuntimeError, TypeError, ValueError, IndexError) as error:
+        if isinstance(error, PgigError):
+            raise
         reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise PgigError(f"the model failed on an example of shape {tuple(inputs[0].shape)}: {reason}") from error
-    failures, remarks = self_test(subject, inputs, traced)
+        raise PgigError(f"the model failed on an example of shape {given.shape}: {reason}") from error
+    failures, remarks = self_test(given if given.has_gradient else given.at_embedding(traced), traced)
     rows = tuple(Row(step.operation, step.layer or "", _treatment(traced, step)) for step in traced.steps)
-    unsupported = tuple(traced.hidden + [name for name, layer in traced.layers.items() if layer.form is None])
-    return Preflight(rows, unsupported, _coverage(model, traced), tuple(failures), tuple(remarks))
+    partly = [name for name, layer in traced.layers.items() if layer.form is None]
+    return Preflight(
+        rows=rows,
+        unsupported=(*traced.hidden, *partly),
+        covered=_coverage(subject.module, traced, partly),
+        others=tuple(traced.others),
+        unused=tuple(traced.unused),
+        failures=tuple(failures),
+        remarks=tuple(remarks),
+    )
 
 
 def _treatment(traced: Trace, step: Step) -> str:
@@ -88,12 +112,16 @@ def _treatment(traced: Trace, step: Step) -> str:
     return f"pattern, {regime} regime" + (", norm folded" if about.norm is not None else "")
 
 
-def _coverage(model: nn.Module, traced: Trace) -> float:
-    names = {name for name, layer in traced.layers.items() if layer.form is not None}
-    covered = total = 0
-    for name, parameter in model.named_parameters():
-        total += parameter.numel()
-        owner = name.removesuffix(".weight").removesuffix(".bias")
-        covered += parameter.numel() if owner in names or ".parametrizations." in name else 0
-    norms = sum(2 * len(layer.norm.factor) for layer in traced.layers.values() if layer.norm is not None)
-    return min(1.0, (covered + norms) / total) if total else 0.0
+def _coverage(model: nn.Module, traced: Trace, partly: Sequence[str]) -> float:
+    """Of the weights of layers; parameters that are no layers do not count."""
+    covered = sum(layer.original.numel() for layer in traced.layers.values() if layer.form is not None)
+    weights = {name.removesuffix(".weight"): parameter for name, parameter in model.named_parameters()}
+    missing = sum(weights[name].numel() for name in (*traced.hidden, *partly) if name in weights)
+    return covered / (covered + missing) if covered + missing else 0.0
+
+
+def _summed_up(names: Sequence[str], most: int = 6) -> str:
+    """Names that differ in numbers alone as one, with how many they are."""
+    alike = Counter(re.sub(r"\d+", "*", name) for name in names)
+    shown = [name if count == 1 else f"{name} ({count})" for name, count in alike.items()]
+    return ", ".join(shown[:most]) + (f" and {len(shown) - most} more kinds" if len(shown) > most else "")

@@ -23,6 +23,7 @@ from pgig.methods.points import Line
 from pgig.methods.rules import plain
 from pgig.methods.summaries import mean
 from pgig.network.checks import FAILURES
+from pgig.network.outputs import answer_in
 from pgig.patterns.patterns import content_digest
 from pgig.records.explanation import Arrays, Explanation
 from pgig.subject.context import BatchSize, Context
@@ -189,7 +190,8 @@ class _Asked:
                     if fault is None:
                         raise
                     raise PgigError(fault) from error
-        return torch.cat(found) if all(isinstance(part, Tensor) for part in found) else found[0]
+        answers = [answer for part in found if (answer := answer_in(part)) is not None]
+        return torch.cat(answers) if len(answers) == len(found) else found[0]
 
 
 def _prediction(output: Any) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:

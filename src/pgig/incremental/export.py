@@ -13,6 +13,7 @@ from torch import Tensor, fx, nn
 from torch.export import Dim, export
 
 from pgig.errors import PgigError
+from pgig.network.outputs import answer_of
 
 
 class TracingError(PgigError):
@@ -38,7 +39,7 @@ def graph_of(model: nn.Module, example: Tensor) -> Graph:
     try:
         with torch.no_grad(), _in_silence():
             shapes = ({0: Dim("batch", min=1, max=2**20)},)
-            exported = export(model, (pair,), dynamic_shapes=shapes, strict=False)
+            exported = export(_Answering(model), (pair,), dynamic_shapes=shapes, strict=False)
             _without_dropout(exported.graph_module)
             exported = exported.run_decompositions({})
     except Exception as error:  # what a model's own code or the tracer may raise has no common type
@@ -70,6 +71,17 @@ def graph_of(model: nn.Module, example: Tensor) -> Graph:
     if len(inputs) != 1 or len(signature.user_outputs) != 1 or not isinstance(returned, fx.Node):
         raise TracingError("it does not take one tensor and return one")
     return Graph(tuple(nodes), constants, inputs[0], returned)
+
+
+class _Answering(nn.Module):
+    """The tensor that is meant by what a model returns."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, x: Tensor) -> Tensor:
+        return answer_of(self.model(x))
 
 
 def _without_dropout(module: fx.GraphModule) -> None:

@@ -1,6 +1,5 @@
 """The mode that lets rules act on operations: it sees what the model's Python calls, and touches nothing in it."""
 
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -8,47 +7,38 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
-from pgig.errors import PgigError, PgigWarning
+from pgig.errors import PgigError
 from pgig.methods.rules import Rule, plain
+from pgig.network.acted import Acted
 from pgig.network.functions import LayerFunction, NormFunction, behind_layer
 from pgig.network.gates import Gate, read_gate
-from pgig.network.layer_calls import LayerCall, Operation, read_layer_call, tensors_in
+from pgig.network.layer_calls import LayerCall, Operation, tensors_in
+from pgig.network.layer_mode import LayerMode
 from pgig.network.layers import Layers
 from pgig.network.torch_ops import ACTIVATIONS, DROPOUTS, PRODUCTS, WITH_WEIGHT
 
 
-class RuleMode(TorchFunctionMode):
+class RuleMode(LayerMode):
     """Has layers, gates and norms ask in their backward pass which rule is active.
 
     The rule is chosen when backward runs (`gradients`), so that one forward pass serves several rules.
     """
 
     def __init__(self, layers: Layers, rules: Iterable[Rule], channels_last: bool) -> None:
-        super().__init__()
+        super().__init__(layers)
         self.rule = plain
-        self._layers = layers
+        self._known = layers
         self._needs_patterns = any(rule.needs_patterns for rule in rules)
         self.keeps_input = any(rule.keeps_input for rule in rules)
-        self._replaces_layers = self._needs_patterns or self.keeps_input or channels_last
+        self._reads_layers = self._needs_patterns or self.keeps_input or channels_last
         self._visits_gates = any(rule.gate for rule in rules)
         self._visits_soft_gates = any(rule.gate and rule.soft_gates for rule in rules)
         self._replaces_norms = any(rule.skips_norm for rule in rules)
         self._channels_last = channels_last
-        self._layers_called: set[str] = set()
-        self._acted_on_layers = False  # in a backward pass, so on the way from the input to the score
-        self._acted_on_gates: set[bool] = set()  # hard ones, and soft ones
-        self._soft_gates_left: set[str] = set()
-        self._activations_left: set[str] = set()
-        self._products_left: set[str] = set()
+        self._acted = Acted()
 
-    def __torch_function__(
-        self, func: Operation, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
-        kwargs = kwargs or {}
-        if self._replaces_layers and (call := read_layer_call(func, args, kwargs, self._layers.find)):
-            return self._layer(call)
+    def _other(self, func: Operation, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         if (self._needs_patterns or self.keeps_input) and func in PRODUCTS:
             self._note_product(func, args, kwargs)
         if func in _RRELUS and (args[3] if len(args) > 3 else kwargs.get("training", False)):
@@ -81,68 +71,18 @@ class RuleMode(TorchFunctionMode):
 
     def forget(self) -> None:
         """What was acted on so far does not count for what comes next."""
-        self._layers_called.clear()
-        self._acted_on_layers = False
-        self._acted_on_gates.clear()
+        self._acted.forget()
 
     def note_layer(self) -> None:
-        self._acted_on_layers = True
+        self._acted.on_layers = True
 
     def check_any(self, rules: Iterable[Rule]) -> None:
         """After the first chunk: was there anything to act on?"""
-        for rule in rules:
-            if rule.gate is not None and not self._acted_on_gates & {True, not rule.soft_gates}:
-                self._refuse_without_gates(rule)
-            if (rule.needs_patterns or rule.keeps_input) and not self._acted_on_layers:
-                name = "pattern" if rule.needs_patterns else rule.name
-                raise PgigError(f"the {name} rule found no layer to act on: no convolution or linear layer was called")
+        self._acted.check_any(rules)
 
     def check_acted(self, rules: Iterable[Rule]) -> None:
         """Refuse to pass off a plain gradient as the work of a rule."""
-        for rule in rules:
-            if rule.gate is not None:
-                self._check_gates(rule)
-            if rule.needs_patterns:
-                self._check_layers()
-            if rule.needs_patterns or rule.keeps_input:
-                self._check_products(rule)
-
-    def _refuse_without_gates(self, rule: Rule) -> None:
-        left = ", ".join(sorted(self._left_by(rule)))
-        soft = self._soft_gates_left and not rule.soft_gates
-        raise PgigError(
-            "guided backpropagation found no rectifier to act on"
-            + (f"; {left} keep their plain gradient" if left else "")
-            + (": give soft_gates=True to have it act on soft ones too, or " if soft else ": ")
-            + "use another method for this model"
-        )
-
-    def _check_gates(self, rule: Rule) -> None:
-        if left := self._left_by(rule):
-            warnings.warn(
-                f"guided backpropagation left these activations alone: {', '.join(sorted(left))}",
-                PgigWarning,
-                stacklevel=2,
-            )
-
-    def _left_by(self, rule: Rule) -> set[str]:
-        return self._activations_left | (set() if rule.soft_gates else self._soft_gates_left)
-
-    def _check_layers(self) -> None:
-        if missed := self._layers.with_patterns() - self._layers_called:
-            raise PgigError(
-                f"no operation was seen for layer {sorted(missed)[0]!r}, which has a pattern: it was not called, or "
-                "only inside an operation that hides it (attention, a recurrent layer). Leave its pattern out to let "
-                "its gradient be plain"
-            )
-
-    def _check_products(self, rule: Rule) -> None:
-        if self._products_left:
-            left = ", ".join(sorted(self._products_left))
-            name = "pattern" if rule.needs_patterns else rule.name
-            warnings.warn(
-                f"the {name} rule left these alone, their gradient is plain: {left}", PgigWarning, stacklevel=2
-            )
+        self._acted.check(rules, self._known.with_patterns())
 
     def _note_product(self, func: Operation, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Weights that were not read as a layer's: in an operation that hides them, or computed from others."""
@@ -150,22 +90,22 @@ class RuleMode(TorchFunctionMode):
         if not any(t.requires_grad and not t.is_leaf for t in tensors):
             return
         name = getattr(func, "__name__", str(func))
-        if any(self._layers.find(t) is not None and t.dim() > 1 for t in tensors):
-            self._products_left.add(name)
+        if any(self._known.find(t) is not None and t.dim() > 1 for t in tensors):
+            self._acted.products_left.add(name)
         elif func in WITH_WEIGHT and len(args) > 1 and isinstance(args[1], Tensor) and args[1].grad_fn is not None:
-            self._products_left.add(f"{name} with a computed weight")
+            self._acted.products_left.add(f"{name} with a computed weight")
 
-    def _layer(self, call: LayerCall) -> Tensor:
+    def _layer(self, func: Operation, call: LayerCall) -> Tensor:
         layer = call.layer
         if torch.is_grad_enabled():  # not in the first pass of a checkpoint, whose graph is thrown away
-            self._layers_called.add(layer.name)
+            self._acted.layers_called.add(layer.name)
         if not call.x.requires_grad or isinstance(call.x, nn.Parameter):  # not on the way from the input
             return call.as_given(call.run(call.x))
-        if self._needs_patterns and layer.name in self._layers.unsupported:
-            self._products_left.add(layer.name)
+        if self._needs_patterns and layer.name in self._known.unsupported:
+            self._acted.products_left.add(layer.name)
             return call.as_given(call.run(call.x))
         if self._needs_patterns and layer.pattern is None:
-            covered = len(self._layers.with_patterns())
+            covered = len(self._known.with_patterns())
             raise PgigError(
                 f"no pattern for layer {layer.name!r}: the {covered} patterns given do not cover this model. "
                 "Estimate patterns for it, or use a method without the pattern rule"
@@ -175,13 +115,13 @@ class RuleMode(TorchFunctionMode):
     def _gate(self, gate: Gate, func: Operation, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Tensor:
         """The gate itself, and a hook at its output: what arrives there is changed before the gate's own gradient."""
         if not gate.hard and gate.x.requires_grad:
-            self._soft_gates_left.add(gate.name)
+            self._acted.soft_gates_left.add(gate.name)
         # now: the gate may work in place
         positive = gate.x.detach() > 0 if not gate.hard and self._visits_soft_gates else None
         output = func(*args, **kwargs)
 
         def change(arriving: Tensor) -> Tensor:
-            self._acted_on_gates.add(gate.hard)
+            self._acted.on_gates.add(gate.hard)
             if self.rule.gate is None or not (gate.hard or self.rule.soft_gates):
                 return arriving
             return self.rule.gate(arriving) if positive is None else self.rule.gate(arriving) * positive
@@ -196,6 +136,8 @@ class RuleMode(TorchFunctionMode):
         weight: Tensor | None = None, bias: Tensor | None = None, training: bool = False, momentum: float = 0.1,
         eps: float = 1e-5,
     ) -> Tensor:  # fmt: skip
+        if self._known.derived.origin(input) is not None:  # a weight is standardised
+            return func(input, running_mean, running_var, weight, bias, training, momentum, eps)
         check_norm(running_var, training)
 
         def run(x: Tensor) -> Tensor:
@@ -226,7 +168,7 @@ class RuleMode(TorchFunctionMode):
 
     def _activation(self, func: Operation, *args: Any, **kwargs: Any) -> Tensor:
         if any(tensor.requires_grad for tensor in tensors_in(args)):  # what rules do to gradients is not the model's
-            self._activations_left.add(func.__name__.strip("_"))
+            self._acted.activations_left.add(func.__name__.strip("_"))
         return func(*args, **kwargs)
 
     def _view(self, func: Operation, tensor: Tensor, *shape: Any, **kwargs: Any) -> Tensor:

@@ -9,6 +9,7 @@ from torch.nn.utils import parametrize
 
 from pgig.errors import PgigError
 from pgig.methods.rules import Rule
+from pgig.network.derived import DerivedWeights
 
 # Memory of former stand-ins by pattern. It is filled anew in every call, so never stale; but it is mapped already, and
 # mapping the half gigabyte of VGG-16 costs several times more than filling it.
@@ -88,20 +89,21 @@ class Layers:
         self._weights: dict[int, tuple[str, Tensor]] = {}  # holds the tensors, so that no id is reused
         self._recomputed: list[tuple[str, nn.Module]] = []
         self._held: list[tuple[str, nn.Module, str, Tensor]] = []  # parametrised weights, as long as they are cached
-        self._layers: dict[str, Layer] = {}
+        self._layers: dict[tuple[str, bool], Layer] = {}  # a parameter, and what is computed from it, are two
         if isinstance(model, nn.Module):
             self._collect(model)
+        self.derived = DerivedWeights(self._weights, model if isinstance(model, nn.Module) else None)
         self._patterns = {} if patterns is None else self._checked(patterns)
         self.unsupported = frozenset(getattr(patterns, "unsupported", ()))  # known to keep their plain gradient
 
     def find(self, weight: object) -> Layer | None:
-        """The layer that `weight` belongs to, if it is a parameter of the model or a view of one."""
+        """The layer of a weight: a parameter of the model, a view of one, or what was computed from it in its shape."""
         if not isinstance(weight, Tensor):
             return None
         for whole in (weight, weight._base):
             if whole is not None and (found := self._weights.get(id(whole)) or self._find_recomputed(whole)):
                 return self._layer(*found)
-        return None
+        return self._find_derived(weight)
 
     def check_held(self) -> None:
         """Refuse to go on where parametrised weights are not those that the layers are known by any more."""
@@ -123,18 +125,27 @@ class Layers:
     def with_patterns(self) -> set[str]:
         return set(self._patterns)
 
-    def _layer(self, name: str, weight: Tensor) -> Layer:
-        layer = self._layers.get(name)
+    def _layer(self, name: str, weight: Tensor, derived: bool = False) -> Layer:
+        layer = self._layers.get((name, derived))
         if layer is None:
             original = ours = weight.detach()
             if self._channels_last and weight.dim() == 4:
                 ours = original.contiguous(memory_format=torch.channels_last)
-            layer = self._layers[name] = Layer(name, original, ours, self._patterns.get(name), self._spare)
+            layer = self._layers[name, derived] = Layer(name, original, ours, self._patterns.get(name), self._spare)
         return layer
 
     def _find_recomputed(self, weight: Tensor) -> tuple[str, Tensor] | None:
         # older weight and spectral norms put a new tensor into the module before each call
         return next(((name, weight) for name, module in self._recomputed if vars(module)["weight"] is weight), None)
+
+    def _find_derived(self, weight: Tensor) -> Layer | None:
+        origin = self.derived.origin(weight)
+        used_as_it_is = origin is not None and (origin.name, False) in self._layers
+        if origin is None or used_as_it_is or origin.parameter.shape != weight.shape:
+            return None
+        layer = self._layer(origin.name, weight, derived=True)
+        # what is computed in several ways from one parameter has no pattern
+        return layer if torch.equal(layer.original, weight) else None
 
     def _collect(self, model: nn.Module) -> None:
         for name, parameter in model.named_parameters():

@@ -1,6 +1,6 @@
 """Tracing: one batch through the model tells which layer feeds which gate, and how every operation is treated."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -8,14 +8,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
-from torch.overrides import TorchFunctionMode, resolve_name
+from torch.overrides import resolve_name
 
 from pgig.network.gates import Gate, read_gate
 from pgig.network.geometry import Geometry
 from pgig.network.interception import check_norm
-from pgig.network.layer_calls import LayerCall, Operation, read_layer_call, tensors_in
+from pgig.network.layer_calls import LayerCall, Operation, tensors_in
+from pgig.network.layer_mode import LayerMode
 from pgig.network.layers import Layers
-from pgig.network.torch_ops import ADDING, ADDITIONS, BY_CHANNEL, COMMUTING, OF_THE_SHAPE, UNREMARKABLE
+from pgig.network.torch_ops import ADDITIONS, BY_CHANNEL, COMMUTING, OF_THE_SHAPE, PRODUCTS, UNREMARKABLE
 from pgig.network.unit_layout import Form
 
 Feeds = Literal["gate", "other"]
@@ -76,11 +77,23 @@ class Step:
     part_of: str | None = None  # for a norm, the layer before it
 
 
+class Embedding(NamedTuple):
+    """One look into a table."""
+
+    name: str
+    ids: Tensor
+
+
 @dataclass
 class Trace:
     layers: dict[str, TracedLayer]
     steps: list[Step]
-    hidden: list[str]  # parameters of at least two axes that no operation of layers was seen with
+    hidden: list[
+        str
+    ]  # weights inside operations that hide them (recurrent ones, einsum), or computed anew in another shape
+    others: list[str]  # parameters that are no layers: norms, scales, temperatures, positions, embeddings
+    embeddings: list[Embedding]  # in the order of their calls
+    unused: list[str]  # parameters that this input does not reach: heads for something else
 
 
 def trace(model: nn.Module, *inputs: Any, **named: Any) -> Trace:
@@ -89,13 +102,11 @@ def trace(model: nn.Module, *inputs: Any, **named: Any) -> Trace:
         layers = Layers(model, None, channels_last=False)
         with _TraceMode(layers) as mode:
             mode.finish(model(*(x.clone() if isinstance(x, Tensor) else x for x in inputs), **named))
-        norms = {id(parameter) for m in model.modules() for parameter in _norm_parameters(m)}
-        hidden = [
-            name
-            for name, weight in layers.weights()
-            if weight.dim() > 1 and name not in mode.layers and id(weight) not in norms | mode.added
-        ]
-    return Trace(mode.layers, mode.steps, hidden)
+        rest = [(name, weight) for name, weight in layers.weights() if name not in mode.layers]
+        hidden = [name for name, weight in rest if weight.dim() > 1 and name in mode.multiplied]
+        others = [name for name, _ in rest if name in mode.used and name not in hidden]
+        unused = [name for name, _ in rest if name not in mode.used]
+    return Trace(mode.layers, mode.steps, hidden, others, mode.embeddings, unused)
 
 
 class _Source(NamedTuple):
@@ -106,34 +117,39 @@ class _Source(NamedTuple):
     fresh: bool  # nothing in between that a norm behind could not stand before
 
 
-class _TraceMode(TorchFunctionMode):
+class _TraceMode(LayerMode):
     def __init__(self, layers: Layers) -> None:
-        super().__init__()
+        super().__init__(layers)
         self.layers: dict[str, TracedLayer] = {}
         self.steps: list[Step] = []
         self._known = layers
         self._sources: dict[int, _Source] = {}
         self._held: list[Tensor] = []  # so that no id is reused
         self._norms: dict[int, Norm] = {}
-        self.added: set[int] = set()  # parameters that were only ever added or joined, like positions of a transformer
+        self.embeddings: list[Embedding] = []
+        self.used: set[str] = set()  # parameters that went into any operation
+        self.multiplied: set[str] = set()  # those that went into a product, and were not read as a layer's
 
-    def __torch_function__(
-        self, func: Operation, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
-        kwargs = kwargs or {}
-        if (call := read_layer_call(func, args, kwargs, self._known.find)) is not None:
-            return self._layer(func, call)
-        if func in ADDING:
-            self.added |= {id(t) for t in tensors_in((args, kwargs)) if isinstance(t, nn.Parameter)}
+    def _other(self, func: Operation, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        self._note_parameters(func, args, kwargs)
         sources = [source for tensor in tensors_in((args, kwargs)) if (source := self._sources.get(id(tensor)))]
         gate = read_gate(func, args, kwargs)
-        norm = self._norm(*args, **kwargs) if func is F.batch_norm else None
+        norm = self._norm(*args, **kwargs) if func is F.batch_norm and not self._of_weights(args) else None
         result = func(*args, **kwargs)
         if args and result is args[0]:  # in place: its value is behind the operation from now on
             self._sources.pop(id(result), None)
         if func not in OF_THE_SHAPE and next(tensors_in(result), None) is not None:
             self._note(func, sources, result, args, norm, gate)
         return result
+
+    def _note_parameters(self, func: Operation, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        if func is F.embedding and (origin := self._known.derived.origin(kwargs.get("weight", args[-1]))) is not None:
+            self.embeddings.append(Embedding(origin.name, args[0]))
+        for tensor in tensors_in((args, kwargs)):
+            if (origin := self._known.derived.origin(tensor)) is not None:
+                self.used.add(origin.name)
+                if func in PRODUCTS and tensor.dim() > 1:
+                    self.multiplied.add(origin.name)
 
     def finish(self, output: Any) -> None:
         for tensor in tensors_in(output):
@@ -143,11 +159,14 @@ class _TraceMode(TorchFunctionMode):
     def _layer(self, func: Operation, call: LayerCall) -> Tensor:
         if (before := self._sources.get(id(call.x))) is not None:
             before.layer.feeds.add("other")
+        if call.bias is not None and (origin := self._known.derived.origin(call.bias)) is not None:
+            self.used.add(origin.name)
         name = call.layer.name
         layer = self.layers.setdefault(name, TracedLayer(name, call.layer.original, call.geometry))
         layer.norms.append(None)
         layer.biases.append(None)
-        layer.forms.append(Form.of(call.geometry, call.used, call.layer.original))
+        same = layer.original is call.layer.original
+        layer.forms.append(Form.of(call.geometry, call.used, call.layer.original) if same else None)
         result = call.as_given(call.run(call.x))
         self._hold(result, _Source(layer, layer.calls, fresh=True))
         layer.calls += 1
@@ -182,6 +201,9 @@ class _TraceMode(TorchFunctionMode):
         if func not in UNREMARKABLE:
             self.steps.append(Step(_name(func), treatment, part_of=part_of))
 
+    def _of_weights(self, args: tuple[Any, ...]) -> bool:
+        return self._known.derived.origin(args[0]) is not None
+
     def _norm(
         self, input: Tensor, running_mean: Tensor, running_var: Tensor, weight: Tensor | None = None,
         bias: Tensor | None = None, training: bool = False, momentum: float = 0.1, eps: float = 1e-5,
@@ -210,11 +232,6 @@ def _bias(source: _Source, output: Tensor, args: tuple[Any, ...]) -> Tensor | No
     if added is None or not source.fresh or source.layer.geometry.unit_axis(output.dim()) != output.dim() - 1:
         return None
     return added.detach() if added.shape == output.shape[-1:] else None
-
-
-def _norm_parameters(module: nn.Module) -> Iterator[Tensor]:
-    if isinstance(module, nn.LayerNorm | nn.GroupNorm | nn.modules.batchnorm._NormBase):
-        yield from module.parameters(recurse=False)
 
 
 def _name(func: Operation) -> str:

@@ -5,11 +5,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
 
 from pgig.errors import PgigError
 from pgig.network.geometry import Sums
-from pgig.network.layer_calls import LayerCall, Operation, read_layer_call
+from pgig.network.layer_calls import LayerCall, Operation
+from pgig.network.layer_mode import LayerMode
 from pgig.network.layers import Layers
 from pgig.network.product import Product
 from pgig.network.trace import TracedLayer
@@ -19,7 +19,7 @@ from pgig.patterns.regimes import Mask, MaskedRegime
 _ROWS = 256  # of a product's input, summed up at a time: adding to float64 sums costs more than the product itself
 
 
-class MomentsMode(TorchFunctionMode):
+class MomentsMode(LayerMode):
     """Adds every call of a layer to the layer's sums, and lets it pass."""
 
     def __init__(
@@ -30,26 +30,23 @@ class MomentsMode(TorchFunctionMode):
         before: Mapping[str, Sums],
     ) -> None:
         super().__init__()
-        self._layers, self._regimes, self._mask = layers, regimes, mask
+        self._traced, self._regimes, self._mask = layers, regimes, mask
         self._sums: dict[str, Sums] = dict(before)
         self._lent: set[str] = set(before)  # layers whose sums somebody else holds: not to be written to
         self._rows: dict[str, list[tuple[Product, Tensor, Tensor, Tensor | None]]] = {}
-        self._reading: Layers | None = None
 
     def reading(self, layers: Layers) -> "MomentsMode":
-        self._reading = layers
+        self._layers = layers
         return self
 
-    def __torch_function__(
-        self, func: Operation, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
-        assert self._reading is not None
-        call = read_layer_call(func, args, kwargs or {}, self._reading.find)
-        if call is None or call.layer.name not in self._regimes:
-            return func(*args, **(kwargs or {}))
+    def _layer(self, func: Operation, call: LayerCall) -> Tensor:
         y = call.run(call.x)
-        self._add(call, y)
+        if call.layer.name in self._regimes:
+            self._add(call, y)
         return call.as_given(y)
+
+    def _other(self, func: Operation, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        return func(*args, **kwargs)
 
     def settle(self) -> None:
         for name, rows in self._rows.items():
@@ -60,7 +57,7 @@ class MomentsMode(TorchFunctionMode):
         self.settle()
         result = {}
         for name, (regime, centred) in self._regimes.items():
-            layer = self._layers[name]
+            layer = self._traced[name]
             if layer.form is None or name not in self._sums:
                 raise PgigError(f"layer {name!r} was called in the first batch and not later: its moments are missing")
             sums = self._sums[name]
@@ -103,7 +100,7 @@ class MomentsMode(TorchFunctionMode):
         regime, _ = self._regimes[call.layer.name]
         if regime == "linear":
             return None
-        norm, added = self._layers[call.layer.name].norm, self._layers[call.layer.name].bias
+        norm, added = self._traced[call.layer.name].norm, self._traced[call.layer.name].bias
         judged = y if added is None or self._mask == "no_bias" else y + added
         if self._mask == "no_bias":
             if call.bias is not None:

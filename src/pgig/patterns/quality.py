@@ -12,13 +12,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
-from torch.overrides import TorchFunctionMode
 
 from pgig.errors import PgigError
 from pgig.methods.rules import plain
 from pgig.network.convolution import Convolution
 from pgig.network.interception import RuleMode
-from pgig.network.layer_calls import LayerCall, Operation, read_layer_call
+from pgig.network.layer_calls import LayerCall, Operation
+from pgig.network.layer_mode import LayerMode
 from pgig.network.layers import Layers
 from pgig.network.product import Product
 from pgig.network.trace import TracedLayer, trace
@@ -88,7 +88,7 @@ class _Sample:
     active: list[Tensor]  # [n, units]: does the sample count?
 
 
-class _Sampling(TorchFunctionMode):
+class _Sampling(LayerMode):
     def __init__(
         self,
         layers: Layers,
@@ -98,21 +98,20 @@ class _Sampling(TorchFunctionMode):
         units: int,
         generator: torch.Generator,
     ) -> None:
-        super().__init__()
+        super().__init__(layers)
         self._traced = traced
         self.samples: dict[str, _Sample] = {}
-        self._layers, self._names, self._windows, self._units = layers, names, windows, units
+        self._names, self._windows, self._units = names, windows, units
         self._generator = generator
 
-    def __torch_function__(
-        self, func: Operation, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
-        call = read_layer_call(func, args, kwargs or {}, self._layers.find)
-        if call is None or call.layer.name not in self._names:
-            return func(*args, **(kwargs or {}))
+    def _layer(self, func: Operation, call: LayerCall) -> Tensor:
         y = call.run(call.x)
-        self._draw(call)
+        if call.layer.name in self._names:
+            self._draw(call)
         return call.as_given(y)
+
+    def _other(self, func: Operation, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        return func(*args, **kwargs)
 
     def _draw(self, call: LayerCall) -> None:
         form = self._traced[call.layer.name].form

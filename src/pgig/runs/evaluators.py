@@ -16,6 +16,7 @@ from pgig.incremental import IncrementalEvaluator, Plan, TracingError
 from pgig.incremental.agreement import agrees
 from pgig.incremental.planner import plan_for
 from pgig.incremental.windows import Windows
+from pgig.network.outputs import answer_of
 from pgig.subject.subject import Subject
 
 EVALUATORS = "auto", "dense", "incremental"
@@ -131,7 +132,7 @@ def _doubt(plan: Plan, model: nn.Module, x: Tensor, grid: PatchGrid) -> str | No
     places = {0, columns - 1, len(grid) - 1, columns // 2, rows // 2 * columns, rows // 2 * columns + columns // 2}
     noise = 3 * torch.randn(x.shape, generator=draws(0, 0, "evaluators")(1), dtype=torch.float32).to(x)
     now = x.clone()
-    intact = model(now.clone())
+    intact = answer_of(model(now.clone()))
     try:
         plan.allocate(1, x.device)
         plan.begin(x, [1])
@@ -142,7 +143,7 @@ def _doubt(plan: Plan, model: nn.Module, x: Tensor, grid: PatchGrid) -> str | No
             plan.replace(numpy.array([0]), Windows(starts, (grid.patch, grid.patch)), noise[:, :, down, across])
             box = numpy.array([[[down.start, down.stop], [across.start, across.stop]]])
             plan.update(numpy.array([0]), box)
-            wanted = model(now.clone())
+            wanted = answer_of(model(now.clone()))
             found = plan.result(slice(0, 1))
             if not agrees(found, wanted, intact):
                 difference = float((found - wanted).abs().max())
@@ -165,7 +166,7 @@ def _difference(
     steps = min(_CHECKED_STEPS, protocol.steps)
     rankings = order[: steps * protocol.patches_per_step].reshape(1, 1, steps, protocol.patches_per_step)
     with torch.no_grad():
-        targets = model(x.clone()).argmax(1)
+        targets = answer_of(model(x.clone())).argmax(1)
     filled = protocol.filled(x, grid)
     wanted = dense.curves(x, filled, rankings, targets, grid)
     try:

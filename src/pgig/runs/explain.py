@@ -40,14 +40,14 @@ def chosen_methods(names: str, has_patterns: bool, has_references: bool) -> tupl
 def predictions(model: nn.Module, picture: Picture, most: int = 5) -> list[tuple[int, float]]:
     """The likeliest classes with their probabilities."""
     output = output_for(model, picture.x)
-    if not isinstance(output, Tensor) or output.dim() != 2:
+    if output.dim() != 2:
         raise PgigError("the model does not return one row of class scores per image")
     values, indices = output.softmax(1)[0].topk(min(most, output.shape[1]))
     return list(zip(indices.tolist(), values.tolist(), strict=True))
 
 
-def has_relu(model: nn.Module, picture: Picture) -> bool:
-    return any(step.treatment == "ReLU" for step in trace(model, picture.x).steps)
+def has_rectifier(model: nn.Module, picture: Picture) -> bool:
+    return any(step.treatment == "gate" for step in trace(model, picture.x).steps)
 
 
 def explain_picture(

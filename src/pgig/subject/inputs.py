@@ -1,6 +1,6 @@
 """The inputs explained: checked once, and handed out one by one or packed for the model."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from operator import index
 from typing import Any, SupportsIndex, TypeVar
 
@@ -11,7 +11,8 @@ from pgig.errors import PgigError
 from pgig.methods.points import Example
 
 Tensors = Tensor | tuple[Tensor, ...]
-Given = TypeVar("Given", bound=Tensor | tuple[Tensor, ...])  # what is given back is like what was given
+# what is given back is like what was given
+Given = TypeVar("Given", bound=Tensor | tuple[Tensor, ...] | Mapping[str, Tensor])
 Baseline = float | Tensor | tuple[float | Tensor, ...]
 
 
@@ -105,6 +106,21 @@ class Inputs:
         return self._join([tensor.to(self.device, self.dtype) for tensor in given])
 
 
+def named_inputs(inputs: Mapping[str, Any]) -> tuple[tuple[str, ...], Tensors, dict[str, Any]]:
+    """Inputs by name, as a tokenizer or a data set gives them: the names and tensors to explain, and all else."""
+    floating = {
+        name: value for name, value in inputs.items() if isinstance(value, Tensor) and value.is_floating_point()
+    }
+    if not floating:
+        raise PgigError(
+            f"none of {', '.join(map(str, inputs)) or 'the inputs'} is a floating point tensor, which alone has a "
+            "gradient: pgig.explain_tokens explains token ids"
+        )
+    tensors = tuple(floating.values())
+    rest = {name: value for name, value in inputs.items() if name not in floating}
+    return tuple(floating), tensors[0] if len(tensors) == 1 else tensors, rest
+
+
 class PerInput:
     """Further arguments of the model: a tensor with one row per input is cut to the rows in work, all else is kept."""
 
@@ -147,8 +163,8 @@ def _members(tensors: Tensors, what: str) -> tuple[Tensor, ...]:
 def _check_tensor(tensor: Tensor, what: str) -> None:
     if not tensor.is_floating_point():
         raise PgigError(
-            f"{what} must be floating point to have a gradient, got {tensor.dtype}: if these are token ids, explain "
-            "its embedding; if they are values, call .float() first"
+            f"{what} must be floating point to have a gradient, got {tensor.dtype}: pgig.explain_tokens explains "
+            "token ids; if they are values, call .float() first"
         )
     if tensor.device.type == "meta":
         raise PgigError(f"{what} are on the meta device, and have no values")

@@ -40,7 +40,7 @@ def check_rows(
     others: something else than the inputs of the same shape, to be the first input's company. alone: inputs are put
     through one by one, so that a model which takes no more than one will do.
     """
-    key = alone, subject.at, *((x.shape[1:], x.dtype) for x in inputs)
+    key = alone, subject.at, subject.names, *((x.shape[1:], x.dtype) for x in inputs)
     by_score: _Shapes = subject.recall("rows", WeakKeyDictionary)
     try:
         sound = by_score.setdefault(score if callable(score) else _fault, set())

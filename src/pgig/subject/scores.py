@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pgig.errors import PgigError
+from pgig.network.outputs import answer_of
 
 Score = Literal["probability", "logit"] | Callable[[Any], Tensor]
 Index = int | tuple[int, ...]
@@ -90,11 +91,10 @@ class Explained:
 
 
 def _as_tensor(output: Any, count: int) -> Tensor:
-    if not isinstance(output, Tensor):
-        raise PgigError(f"the model returned a {type(output).__name__}: pass score=, a callable that picks one scalar")
-    if output.dim() == 0 or len(output) != count:
-        raise PgigError(f"the model returned shape {tuple(output.shape)} for {count} inputs: one row each is expected")
-    return output
+    tensor = answer_of(output)
+    if tensor.dim() == 0 or len(tensor) != count:
+        raise PgigError(f"the model returned shape {tuple(tensor.shape)} for {count} inputs: one row each is expected")
+    return tensor
 
 
 def _check_index(index: tuple[int, ...], shape: torch.Size) -> None:

@@ -37,15 +37,21 @@ class Subject:
 
     model: a module in eval mode, or any callable where no rule needs its parameters.
     patterns: layer name -> tensor of the weight's shape, for the methods with a pattern rule.
-    at: the name of a layer whose output takes the place of the input: what is explained then is that output, which
-        `inner` gives, and what the model itself takes comes behind it, as `forward_args`.
+    at: the name of a layer or an embedding whose output takes the place of the input: what is explained then is that
+        output, which `inner` gives, and what the model itself takes comes behind it, as `forward_args`.
+    names: what the model calls its inputs, where it takes them by name: ("inputs_embeds",).
 
     What is found out about a model (its memory format, whether it treats rows one by one, its digest, plans of it) is
     shared by all its subjects, found out once, and forgotten when its weights change.
     """
 
     def __init__(
-        self, model: Callable[..., Any], patterns: Mapping[str, Tensor] | None = None, *, at: str | None = None
+        self,
+        model: Callable[..., Any],
+        patterns: Mapping[str, Tensor] | None = None,
+        *,
+        at: str | None = None,
+        names: Sequence[str] = (),
     ) -> None:
         if isinstance(model, Subject):
             raise PgigError("a Subject of a Subject: use with_patterns() to give it other patterns")
@@ -53,8 +59,11 @@ class Subject:
         check_kinds(self.model, patterns)
         self.patterns = patterns
         self.at = at
+        self.names = tuple(names)
         if at is not None:
             self._check_place(at)
+            if names:
+                raise PgigError("an inner place is the first input, and has no name: leave names out")
         self._known = _known(self.model)
 
     def _check_place(self, at: str) -> None:
@@ -73,7 +82,11 @@ class Subject:
         return model.with_patterns(patterns) if patterns is not None else model.renewed()
 
     def with_patterns(self, patterns: Mapping[str, Tensor] | None) -> "Subject":
-        return Subject(self.model, patterns, at=self.at)
+        return Subject(self.model, patterns, at=self.at, names=self.names)
+
+    def taking(self, names: Sequence[str]) -> "Subject":
+        """The same, with inputs that go to the model by these names."""
+        return Subject(self.model, self.patterns, at=self.at, names=names)
 
     def renewed(self) -> "Subject":
         """The same, having forgotten what does not hold any more."""
@@ -87,6 +100,9 @@ class Subject:
 
     def __call__(self, *inputs: Any, **named: Any) -> Any:
         """What the model gives; where there is an inner place, the first input takes the place of its output."""
+        if self.names:
+            named = {**dict(zip(self.names, inputs, strict=False)), **named}
+            inputs = inputs[len(self.names) :]
         if self.at is None:
             return self.model(*inputs, **named)
         return run_from(self.model, self.at, *inputs, **named)
@@ -145,7 +161,7 @@ class Subject:
         if not is_faster_in_channels_last(self.model, inputs):
             return False
         found = self.recall("channels_last", dict[Hashable, bool])
-        key = self.at, *(x.shape[1:] for x in inputs)
+        key = self.at, self.names, *(x.shape[1:] for x in inputs)
         if key not in found:
             answer = is_same_in_channels_last(self.model, self, inputs, args, kwargs or {})
             if answer is None:  # what that means is asked elsewhere

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from pgig.errors import PgigError
 from pgig.network.checks import check_finite, check_usable
+from pgig.network.outputs import answer_of
 from pgig.plugins import imported
 from pgig.vision.architectures.resnet import resnet
 from pgig.vision.architectures.squeezenet import squeezenet
@@ -68,17 +69,17 @@ def check_image(model: nn.Module, size: int) -> None:
 def output_for(model: nn.Module, x: Tensor) -> Tensor:
     try:
         with torch.no_grad():
-            output: Tensor = model(x.clone())  # it may write to what it is given
+            output = model(x.clone())  # it may write to what it is given
     except Exception as error:
         reason = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
         raise PgigError(f"the model failed on an image of shape {tuple(x.shape)}: {reason}") from error
-    return output
+    return answer_of(output)
 
 
 def classes_of(model: nn.Module, size: int) -> int:
     """How many classes a model tells apart."""
     output = output_for(model, example(size))
-    if not isinstance(output, Tensor) or output.dim() != 2 or len(output) != 1:
+    if output.dim() != 2 or len(output) != 1:
         raise PgigError("the model does not return one row of class scores per image")
     return output.shape[1]
 
