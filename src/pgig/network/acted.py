@@ -38,8 +38,8 @@ class Acted:
             if rule.needs_patterns and (missed := with_patterns - self.layers_called):
                 raise PgigError(
                     f"no operation was seen for layer {sorted(missed)[0]!r}, which has a pattern: it was not called, "
-                    "or only inside an operation that hides it (attention, a recurrent layer). Leave its pattern out to "
-                    "let its gradient be plain"
+                    "or only inside an operation that hides it (attention, a recurrent layer). Leave its pattern "
+                    "out to let its gradient be plain"
                 )
             if (rule.needs_patterns or rule.keeps_input) and self.products_left:
                 name = "pattern" if rule.needs_patterns else rule.name
