@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pgig.explaining.check import check
     from pgig.explaining.explain import explain
     from pgig.methods.table import METHODS, Method
+    from pgig.patterns.choice import patterns_by_quality
     from pgig.patterns.estimation import estimate_moments, estimate_patterns
     from pgig.patterns.moments import Moments
     from pgig.patterns.patterns import Patterns
@@ -41,6 +42,7 @@ __all__ = [
     "explain",
     "heatmap",
     "occlusion",
+    "patterns_by_quality",
     "register",
     "show",
     "signal_quality",
@@ -67,6 +69,7 @@ _HOMES = {
     "occlusion": "explainers.occlusion",
     "register": "explainers.registry",
     "show": "drawing.figures",
+    "patterns_by_quality": "patterns.choice",
     "signal_quality": "patterns.quality",
 }
 _SUBMODULES = {"captum", "degradation", "incremental", "measures", "quantus", "report", "synthetic", "vision"}

@@ -167,7 +167,8 @@ class Engine:
         """What is explained of some inputs, which belong to the given rows."""
         args, kwargs = self._extra.rows(torch.tensor(rows))
         given = formatted([x.clone() for x in inputs], self._channels_last)
-        return self._explained.judged(self._subject(*given, *args, **kwargs))
+        with self._mode.forward():
+            return self._explained.judged(self._subject(*given, *args, **kwargs))
 
     def _gradients(
         self, pieces: list[Piece], slices: list[Slice], passes: list[Pass], at_input: bool
@@ -180,7 +181,8 @@ class Engine:
         ):
             # the model gets copies: it may work in place, and a leaf may not be written to
             args, kwargs = self._extra.rows(torch.tensor(rows))
-            output = self._subject(*(leaf.clone() for leaf in leaves), *args, **kwargs)
+            with self._mode.forward():
+                output = self._subject(*(leaf.clone() for leaf in leaves), *args, **kwargs)
             if at_input:
                 self._explained.predict(output, rows)
             scores = self._explained(output, rows)

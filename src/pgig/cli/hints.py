@@ -10,6 +10,7 @@ HINTS = {
     "another folder": "give another --out",
     "a free folder": "wait until it is done, or give another --out",
     "labels": "give one for every image with --labels FILE, or leave out --target label",
+    "held-out images": "give --held-out N",
     "saved attributions": "run it to its end with --save-attributions",
 }
 # where a command has other options for the same

@@ -13,8 +13,10 @@ from pgig.cli.options import ModelOptions, PreprocessOptions, Threads, regime_of
 from pgig.cli.terminal import console, progress_of, stoppable, visible
 from pgig.errors import PgigError
 from pgig.files import check_target
+from pgig.patterns.choice import patterns_by_quality
 from pgig.patterns.patterns import Patterns
 from pgig.patterns.quality import signal_quality
+from pgig.patterns.regimes import asks_for_quality, check_joins
 from pgig.runs.patterns import estimate_from_folder
 from pgig.vision import Preprocess, load_model
 from pgig.vision.image_folder import ImageFolder
@@ -32,14 +34,23 @@ class EstimationOptions:
     limit: Annotated[int | None, typer.Option(help="Only the first N images.", min=1)] = None
     batch_size: Annotated[int, typer.Option(help="Images at once.")] = 8
     regime: Annotated[
-        str, typer.Option(help="`auto`, `positive`, `negative`, `linear`, `centred`; or layer=regime, comma between.")
+        str,
+        typer.Option(
+            help="`auto`, `positive`, `negative`, `linear`, `centred`, `quality`; or layer=regime, comma between."
+        ),
     ] = "auto"
+    joins: Annotated[
+        str, typer.Option(help="What sums of branches send back: `summed`, all to each; `shared`, a share to each.")
+    ] = "summed"
     resume: Annotated[bool, typer.Option("--resume", help="Go on where an interrupted run stopped.")] = False
     moments: Annotated[
         Path | None, typer.Option(help="Keep the moments here; without, beside OUT until it is done.")
     ] = None
     held_out: Annotated[
-        int, typer.Option(help="Keep the last N images out, and measure the signal quality on them.", min=0)
+        int,
+        typer.Option(
+            help="Keep the last N images out, to measure the signal quality on; `quality` chooses by it.", min=0
+        ),
     ] = 0
 
     def checkpoint(self, out: Path) -> Path:
@@ -70,6 +81,9 @@ def patterns(
 
     `pgig patterns --model resnet50 --weights default --images val.tar --limit 2200 --held-out 200 --out r.safetensors`
 
+    `pgig patterns --model resnet50 --weights default --images val.tar --regime quality --held-out 200 --joins shared
+    --out r.safetensors`
+
     `pgig patterns --model vgg16 --weights vgg16.npz --import patterns.npz --out vgg16.safetensors`
     """
     if (asked.images is None) == (imported is None):
@@ -90,6 +104,10 @@ def patterns(
 def _estimated(model: nn.Module, name: str, asked: EstimationOptions, preprocess: Preprocess, out: Path) -> Patterns:
     folder, kept_out = ImageFolder.open(Path(str(asked.images))).first(asked.limit).split(asked.held_out)
     check_image(model, preprocess.size)
+    regime = regime_of(asked.regime)
+    if asks_for_quality(regime) and not asked.held_out:
+        raise PgigError("the quality regime is chosen on images that patterns have not seen", lacks="held-out images")
+    check_joins(asked.joins)  # type: ignore[arg-type]
     checkpoint = asked.checkpoint(out)
     if asked.moments is None and not asked.resume and checkpoint.exists():
         raise PgigError(
@@ -98,13 +116,19 @@ def _estimated(model: nn.Module, name: str, asked: EstimationOptions, preprocess
         )
     console.print(f"{len(folder.names)} images of {asked.images}; {preprocess}", highlight=False, soft_wrap=True)
     with stoppable(checkpoint) as stop, progress_of(f"patterns of {name}", "images") as progress:
-        found, skipped = estimate_from_folder(
-            model, folder, preprocess, checkpoint, regime=regime_of(asked.regime), batch_size=asked.batch_size,
-            resume=asked.resume, progress=progress, stop=stop,
+        moments, skipped = estimate_from_folder(
+            model, folder, preprocess, checkpoint, regime=regime, joins=asked.joins,  # type: ignore[arg-type]
+            batch_size=asked.batch_size, resume=asked.resume, progress=progress, stop=stop,
         )  # fmt: skip
+    by_quality = asks_for_quality(regime)
+    if not by_quality:
+        found = moments.patterns()
     if asked.held_out:
         batches = (batch for _, batch in kept_out.batches(preprocess, asked.batch_size, 0, skipped))
-        found = found.with_quality(signal_quality(model, found, batches))
+        if by_quality:
+            found = patterns_by_quality(model, moments, batches)
+        else:
+            found = found.with_quality(signal_quality(model, found, batches))
     for image, reason in skipped.items():
         console.print(f"skipped {image}: {reason}", style="yellow", highlight=False)
     if skipped:

@@ -12,7 +12,9 @@ from pgig.errors import PgigError
 from pgig.explaining.example import Example
 from pgig.explaining.self_test import self_test
 from pgig.methods.rules import guided
-from pgig.network.trace import Step, Trace, trace
+from pgig.network.trace import trace
+from pgig.network.traced import Step, Trace
+from pgig.patterns.health import growth
 from pgig.subject.subject import Subject
 
 
@@ -96,7 +98,7 @@ def check(
         others=tuple(traced.others),
         unused=tuple(traced.unused),
         failures=tuple(failures),
-        remarks=tuple(remarks),
+        remarks=(*remarks, *((remark,) if (remark := growth(traced.paths)) else ())),
     )
 
 

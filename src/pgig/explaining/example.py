@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from pgig.errors import PgigError
 from pgig.network.checks import FAILURES
-from pgig.network.trace import Trace
+from pgig.network.traced import Trace
 from pgig.subject.inputs import PerInput, named_inputs
 from pgig.subject.subject import Subject
 

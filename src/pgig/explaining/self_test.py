@@ -18,7 +18,7 @@ from pgig.network.interception import RuleMode
 from pgig.network.layer_calls import Operation, tensors_in
 from pgig.network.layers import Layers
 from pgig.network.outputs import answer_in
-from pgig.network.trace import Trace
+from pgig.network.traced import Trace
 from pgig.patterns.patterns import Patterns
 from pgig.subject.context import BatchSize
 from pgig.subject.rows import WHOLE, check_rows

@@ -48,8 +48,8 @@ class DerivedWeights:
         found: Origin | None = self._origins.get(tensor)
         return found
 
-    def is_derived(self, tensor: Tensor) -> bool:
-        return tensor in self._origins
+    def is_of_weights(self, tensor: Tensor) -> bool:
+        return self._is_known(tensor)
 
     def _is_known(self, tensor: Tensor) -> bool:
         base = tensor._base

@@ -57,6 +57,24 @@ class LayerFunction(Function):
         return geometry.input_gradient(arriving, shape, weight), None, None
 
 
+class JoinFunction(Function):
+    """A sum of two branches; under patterns, each is sent its share of what arrives."""
+
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, b: Tensor, active: Active, pattern: Tensor, in_place: bool) -> Tensor:
+        ctx.active, ctx.pattern = active, pattern
+        if in_place:
+            ctx.mark_dirty(a)
+        return a.add_(b) if in_place else a + b
+
+    @staticmethod
+    def backward(ctx: Any, arriving: Tensor) -> tuple[Tensor | None, ...]:
+        if not ctx.active.rule.needs_patterns:
+            return arriving, arriving, None, None, None
+        first, second = ctx.pattern
+        return arriving * first, arriving * second, None, None, None
+
+
 class NormFunction(Function):
     """A batch norm (eval) behind a layer: the factor gamma / sigma per channel, or nothing where the rule skips it."""
 

@@ -11,12 +11,14 @@ from torch import Tensor, nn
 from pgig.errors import PgigError
 from pgig.methods.rules import Rule, plain
 from pgig.network.acted import Acted
-from pgig.network.functions import LayerFunction, NormFunction, behind_layer
+from pgig.network.functions import JoinFunction, LayerFunction, NormFunction, behind_layer
 from pgig.network.gates import Gate, read_gate
+from pgig.network.join_names import is_join
+from pgig.network.joins import JoinCall
 from pgig.network.layer_calls import LayerCall, Operation, tensors_in
 from pgig.network.layer_mode import LayerMode
 from pgig.network.layers import Layers
-from pgig.network.torch_ops import ACTIVATIONS, DROPOUTS, PRODUCTS, WITH_WEIGHT
+from pgig.network.torch_ops import ACTIVATIONS, DROPOUTS, IN_PLACE_ADDITIONS, PRODUCTS, WITH_WEIGHT
 
 
 class RuleMode(LayerMode):
@@ -32,6 +34,7 @@ class RuleMode(LayerMode):
         self._needs_patterns = any(rule.needs_patterns for rule in rules)
         self.keeps_input = any(rule.keeps_input for rule in rules)
         self._reads_layers = self._needs_patterns or self.keeps_input or channels_last
+        self._reads_joins = self._needs_patterns and any(is_join(name) for name in layers.with_patterns())
         self._visits_gates = any(rule.gate for rule in rules)
         self._visits_soft_gates = any(rule.gate and rule.soft_gates for rule in rules)
         self._replaces_norms = any(rule.skips_norm for rule in rules)
@@ -63,11 +66,11 @@ class RuleMode(LayerMode):
 
     @contextmanager
     def _active(self, rule: Rule) -> Iterator[None]:
-        self.rule = rule
+        self.rule, self._in_backward = rule, True
         try:
             yield
         finally:
-            self.rule = plain
+            self.rule, self._in_backward = plain, False
 
     def forget(self) -> None:
         """What was acted on so far does not count for what comes next."""
@@ -111,6 +114,21 @@ class RuleMode(LayerMode):
                 "Estimate patterns for it, or use a method without the pattern rule"
             )
         return call.as_given(LayerFunction.apply(call.x, self, call))  # type: ignore[no-untyped-call]
+
+    def _join(self, join: JoinCall) -> Tensor:
+        pattern = self._known.join_pattern(join.name)
+        if pattern is None:
+            raise PgigError(
+                f"no pattern for {join.name!r}: the model adds its branches in another order than when these patterns "
+                "were estimated, or recomputes some (checkpoints). Estimate them with joins='summed'"
+            )
+        if torch.is_grad_enabled():
+            self._acted.layers_called.add(join.name)
+        if not (join.a.requires_grad and join.b.requires_grad):
+            return join.run()
+        in_place = join.func in IN_PLACE_ADDITIONS
+        result: Tensor = JoinFunction.apply(join.a, join.b, self, pattern.detach().to(join.a), in_place)  # type: ignore[no-untyped-call]
+        return result
 
     def _gate(self, gate: Gate, func: Operation, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Tensor:
         """The gate itself, and a hook at its output: what arrives there is changed before the gate's own gradient."""

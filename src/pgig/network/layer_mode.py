@@ -1,15 +1,20 @@
 """The mode behind all others: sees what a model's Python calls, reads layers out of it, and knows computed weights."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from inspect import signature
 from typing import Any
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from pgig.network.attention import attention_by_parts, can_be_told_apart
+from pgig.network.join_names import join_name
+from pgig.network.joins import JoinCall, read_join
 from pgig.network.layer_calls import LayerCall, Operation, read_layer_call
 from pgig.network.layers import Layers
 
@@ -22,6 +27,18 @@ class LayerMode(TorchFunctionMode, ABC):
         super().__init__()
         self._layers = layers  # may come later, but before the mode is opened
         self._reads_layers = True
+        self._reads_joins = False
+        self._joins_seen = 0
+        self._in_forward, self._in_backward = False, False
+
+    @contextmanager
+    def forward(self) -> Iterator[None]:
+        """The model's own forward pass, in which joins are known by their number."""
+        self._joins_seen, self._in_forward = 0, True
+        try:
+            yield
+        finally:
+            self._in_forward = False
 
     def __torch_function__(
         self, func: Operation, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
@@ -35,6 +52,13 @@ class LayerMode(TorchFunctionMode, ABC):
                     return attention_by_parts(**given)
         if self._reads_layers and (call := read_layer_call(func, args, kwargs, self._layers.find)) is not None:
             return self._layer(func, call)
+        if (
+            self._reads_joins
+            and self._is_models_own()
+            and (join := read_join(func, args, kwargs, self._layers)) is not None
+        ):
+            self._joins_seen += 1
+            return self._join(replace(join, name=join_name(self._joins_seen)))
         result = self._other(func, args, kwargs)
         self._layers.derived.note(args, kwargs, result)
         return result
@@ -42,6 +66,14 @@ class LayerMode(TorchFunctionMode, ABC):
     @abstractmethod
     def _layer(self, func: Operation, call: LayerCall) -> Tensor:
         """A call of a layer."""
+
+    def _is_models_own(self) -> bool:
+        """Does the model itself add here? Also a checkpoint that recomputes, in the middle of the backward pass."""
+        return self._in_forward or (self._in_backward and torch.is_grad_enabled())
+
+    def _join(self, join: JoinCall) -> Tensor:
+        """An addition in which two branches meet."""
+        return join.run()
 
     @abstractmethod
     def _other(self, func: Operation, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:

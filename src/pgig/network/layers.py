@@ -10,6 +10,7 @@ from torch.nn.utils import parametrize
 from pgig.errors import PgigError
 from pgig.methods.rules import Rule
 from pgig.network.derived import DerivedWeights
+from pgig.network.join_names import is_join
 
 # Memory of former stand-ins by pattern. It is filled anew in every call, so never stale; but it is mapped already, and
 # mapping the half gigabyte of VGG-16 costs several times more than filling it.
@@ -125,6 +126,9 @@ class Layers:
     def with_patterns(self) -> set[str]:
         return set(self._patterns)
 
+    def join_pattern(self, name: str) -> Tensor | None:
+        return self._patterns.get(name)
+
     def _layer(self, name: str, weight: Tensor, derived: bool = False) -> Layer:
         layer = self._layers.get((name, derived))
         if layer is None:
@@ -165,6 +169,7 @@ class Layers:
         known = {name: tuple(weight.shape) for name, weight in self._weights.values()}
         known |= {name: tuple(vars(module)["weight"].shape) for name, module in self._recomputed}
         for name, tensor in patterns.items():
+            known |= {name: (2, *tensor.shape[1:])} if is_join(name) and isinstance(tensor, Tensor) else {}
             if not isinstance(tensor, Tensor):
                 raise PgigError(f"the pattern of layer {name!r} must be a tensor, got {type(tensor).__name__}")
             if name not in known:

@@ -32,7 +32,8 @@ COMMUTING = BY_CHANNEL | {
     Tensor.reshape, torch.reshape, Tensor.permute, torch.permute, Tensor.transpose, torch.transpose, Tensor.unsqueeze,
     torch.unsqueeze, Tensor.squeeze, torch.squeeze, Tensor.__getitem__, torch.movedim, Tensor.movedim, Tensor.t,
 }  # fmt: skip
-ADDITIONS = {Tensor.__add__, Tensor.__radd__, Tensor.add, torch.add, Tensor.__iadd__, Tensor.add_}
+IN_PLACE_ADDITIONS = {Tensor.__iadd__, Tensor.add_}
+ADDITIONS = {Tensor.__add__, Tensor.__radd__, Tensor.add, torch.add, *IN_PLACE_ADDITIONS}
 # what they give does not depend on what was computed
 OF_THE_SHAPE = {torch.zeros_like, torch.ones_like, torch.empty_like, torch.full_like, Tensor.new_zeros, Tensor.new_ones,
                 Tensor.new_full, Tensor.new_empty, Tensor.new_tensor}  # fmt: skip

@@ -1,8 +1,7 @@
 """Tracing: one batch through the model tells which layer feeds which gate, and how every operation is treated."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -10,103 +9,40 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 from torch.overrides import resolve_name
 
+from pgig.network.branches import Branches
 from pgig.network.gates import Gate, read_gate
-from pgig.network.geometry import Geometry
 from pgig.network.interception import check_norm
+from pgig.network.joins import JoinCall, Joint
 from pgig.network.layer_calls import LayerCall, Operation, tensors_in
 from pgig.network.layer_mode import LayerMode
 from pgig.network.layers import Layers
 from pgig.network.torch_ops import ADDITIONS, BY_CHANNEL, COMMUTING, OF_THE_SHAPE, PRODUCTS, UNREMARKABLE
+from pgig.network.traced import Embedding, Norm, Step, Trace, TracedLayer
 from pgig.network.unit_layout import Form
-
-Feeds = Literal["gate", "other"]
-
-
-class Norm(NamedTuple):
-    """A batch norm in eval mode: y * factor + shift, per unit."""
-
-    factor: Tensor
-    shift: Tensor
-
-
-@dataclass(eq=False)
-class TracedLayer:
-    """What the trace tells about one layer, over all its calls."""
-
-    name: str
-    original: Tensor  # the parameter
-    geometry: Geometry
-    calls: int = 0
-    feeds: set[Feeds] = field(default_factory=set)
-    norms: list[Norm | None] = field(default_factory=list)  # one per call
-    biases: list[Tensor | None] = field(default_factory=list)  # one per call: a parameter that is added behind
-    forms: list[Form | None] = field(default_factory=list)  # one per call
-
-    @property
-    def is_rectified(self) -> bool:
-        """Does it feed gates and nothing else, always behind the same norm and bias?"""
-        return self.feeds == {"gate"} and _all_same(self.norms) and _all_same(self.biases)
-
-    @property
-    def norm(self) -> Norm | None:
-        """The batch norm that is part of it: behind every call, and always the same."""
-        return self.norms[0] if _all_same(self.norms) else None
-
-    @property
-    def bias(self) -> Tensor | None:
-        """What is added behind every call, always the same, beside the layer's own bias."""
-        return self.biases[0] if _all_same(self.biases) else None
-
-    @property
-    def form(self) -> Form | None:
-        """How the parameter holds its units; None where it is used in part, or in several ways: no pattern then."""
-        return self.forms[0] if all(form == self.forms[0] for form in self.forms) else None
-
-
-def _all_same(things: Sequence[object]) -> bool:
-    return all(thing is things[0] for thing in things)
-
-
-@dataclass(frozen=True)
-class Step:
-    """One operation of the forward pass, in order."""
-
-    operation: str
-    treatment: str
-    layer: str | None = None
-    part_of: str | None = None  # for a norm, the layer before it
-
-
-class Embedding(NamedTuple):
-    """One look into a table."""
-
-    name: str
-    ids: Tensor
-
-
-@dataclass
-class Trace:
-    layers: dict[str, TracedLayer]
-    steps: list[Step]
-    hidden: list[
-        str
-    ]  # weights inside operations that hide them (recurrent ones, einsum), or computed anew in another shape
-    others: list[str]  # parameters that are no layers: norms, scales, temperatures, positions, embeddings
-    embeddings: list[Embedding]  # in the order of their calls
-    unused: list[str]  # parameters that this input does not reach: heads for something else
 
 
 def trace(model: nn.Module, *inputs: Any, **named: Any) -> Trace:
     """Follow one batch. `inputs` and `named` are what the model takes."""
+    return _followed(model, inputs, named, with_joins=False)
+
+
+def trace_with_joins(model: nn.Module, *inputs: Any, **named: Any) -> Trace:
+    """The same, with additions of branches among the layers."""
+    return _followed(model, inputs, named, with_joins=True)
+
+
+def _followed(model: nn.Module, inputs: Sequence[Any], named: Mapping[str, Any], with_joins: bool) -> Trace:
     with torch.no_grad(), parametrize.cached():
         layers = Layers(model, None, channels_last=False)
-        with _TraceMode(layers) as mode:
-            mode.finish(model(*(x.clone() if isinstance(x, Tensor) else x for x in inputs), **named))
+        with _TraceMode(layers, with_joins) as mode, mode.forward():
+            copies = [x.clone() if isinstance(x, Tensor) else x for x in inputs]
+            mode.branches.begin((copies, named))
+            mode.finish(model(*copies, **named))
         rest = [(name, weight) for name, weight in layers.weights() if name not in mode.layers]
         hidden = [name for name, weight in rest if weight.dim() > 1 and name in mode.multiplied]
         others = [name for name, _ in rest if name in mode.used and name not in hidden]
         unused = [name for name, _ in rest if name not in mode.used]
-    return Trace(mode.layers, mode.steps, hidden, others, mode.embeddings, unused)
+    return Trace(mode.layers, mode.steps, hidden, others, mode.embeddings, unused, mode.branches.most)
 
 
 class _Source(NamedTuple):
@@ -118,8 +54,10 @@ class _Source(NamedTuple):
 
 
 class _TraceMode(LayerMode):
-    def __init__(self, layers: Layers) -> None:
+    def __init__(self, layers: Layers, with_joins: bool) -> None:
         super().__init__(layers)
+        self._reads_joins = with_joins
+        self.branches = Branches(layers)
         self.layers: dict[str, TracedLayer] = {}
         self.steps: list[Step] = []
         self._known = layers
@@ -138,6 +76,7 @@ class _TraceMode(LayerMode):
         result = func(*args, **kwargs)
         if args and result is args[0]:  # in place: its value is behind the operation from now on
             self._sources.pop(id(result), None)
+        self.branches.follow(func, args, kwargs, result)
         if func not in OF_THE_SHAPE and next(tensors_in(result), None) is not None:
             self._note(func, sources, result, args, norm, gate)
         return result
@@ -168,9 +107,24 @@ class _TraceMode(LayerMode):
         same = layer.original is call.layer.original
         layer.forms.append(Form.of(call.geometry, call.used, call.layer.original) if same else None)
         result = call.as_given(call.run(call.x))
+        self.branches.through(call.x, result, call.geometry.unit_axis(result.dim()))
         self._hold(result, _Source(layer, layer.calls, fresh=True))
         layer.calls += 1
         self.steps.append(Step(_name(func), "layer", name))
+        return result
+
+    def _join(self, join: JoinCall) -> Tensor:
+        for branch in (join.a, join.b):
+            if (before := self._sources.pop(id(branch), None)) is not None:
+                before.layer.feeds.add("other")
+        axis = self.branches.axis(join)
+        result = join.run()
+        geometry = Joint(axis)
+        layer = TracedLayer(join.name, geometry.weight(result), geometry, 1, set(), [None], [None], [Form("join")])
+        self.layers[join.name] = layer
+        self.branches.follow(join.func, (join.a, join.b), {}, result)
+        self._hold(result, _Source(layer, 0, fresh=True))
+        self.steps.append(Step(_name(join.func), "layer", join.name))
         return result
 
     def _note(

@@ -13,9 +13,9 @@ from pgig.network.product import Product
 
 @dataclass(frozen=True)
 class Form:
-    """How a parameter holds its units: a row or a column each, or as a transposed convolution in groups does."""
+    """How a parameter holds its units: a row or a column each, or as joins and transposed convolutions in groups do."""
 
-    kind: Literal["rows", "columns", "transposed"]
+    kind: Literal["rows", "columns", "transposed", "join"]
     groups: int = 1
 
     @staticmethod
@@ -34,6 +34,8 @@ class Form:
         return Form("rows" if upright != by_columns else "columns")
 
     def rows(self, parameter: Tensor) -> Tensor:  # [units, fan_in]
+        if self.kind == "join":
+            return parameter.flatten(1).mT
         if self.kind == "columns":
             return parameter.mT
         if parameter.dim() == 1:  # one unit
@@ -41,6 +43,8 @@ class Form:
         return _grouped(self.groups).canonical(parameter) if self.kind == "transposed" else parameter.flatten(1)
 
     def parameter(self, rows: Tensor, shape: torch.Size) -> Tensor:
+        if self.kind == "join":
+            return rows.mT.reshape(shape)
         if self.kind == "columns":
             return rows.mT
         return _grouped(self.groups).from_canonical(rows, shape) if self.kind == "transposed" else rows.reshape(shape)

@@ -5,11 +5,13 @@ from typing import Any
 
 from torch import nn
 
+from pgig.errors import PgigError
+from pgig.patterns.choice import patterns_by_quality
 from pgig.patterns.estimator import Estimator
 from pgig.patterns.moments import Moments
 from pgig.patterns.patterns import Patterns
 from pgig.patterns.quality import signal_quality
-from pgig.patterns.regimes import Mask, Regimes
+from pgig.patterns.regimes import Joins, Mask, Regimes, asks_for_quality
 from pgig.patterns.samples import Further, FurtherNamed, checked_batches, samples_in
 from pgig.subject.subject import Subject
 
@@ -22,6 +24,7 @@ def estimate_patterns(
     regime: Regimes = "auto",
     *,
     mask: Mask = "bias",
+    joins: Joins = "summed",
     preprocessing: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
     held_out: Iterable[Any] | None = None,
@@ -31,12 +34,16 @@ def estimate_patterns(
     """Patterns of every layer of `model`, from data. See `estimate_moments`.
 
     held_out: batches that were not among `batches`, to measure the signal quality on (`pgig.signal_quality`), which
-        `health()` then shows.
+        `health()` then shows, and by which `regime="quality"` chooses.
     """
+    if asks_for_quality(regime) and held_out is None:
+        raise PgigError("regime='quality' is chosen on samples that patterns have not seen: give them as held_out=")
     moments = estimate_moments(
-        model, batches, regime, mask=mask, preprocessing=preprocessing, progress=progress,
+        model, batches, regime, mask=mask, joins=joins, preprocessing=preprocessing, progress=progress,
         forward_args=forward_args, forward_kwargs=forward_kwargs,
     )  # fmt: skip
+    if held_out is not None and asks_for_quality(regime):
+        return patterns_by_quality(model, moments, held_out, forward_args=forward_args, forward_kwargs=forward_kwargs)
     patterns = moments.patterns()
     if held_out is None:
         return patterns
@@ -52,6 +59,7 @@ def estimate_moments(
     regime: Regimes = "auto",
     *,
     mask: Mask = "bias",
+    joins: Joins = "summed",
     preprocessing: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
     forward_args: Further = (),
@@ -61,17 +69,21 @@ def estimate_moments(
 
     batches: any iterable of tensors, of tuples whose first member is the input (a DataLoader), or of mappings that the
         model takes by name (what a tokenizer gives). The further members of a tuple are not used: they may be labels.
-    regime: which samples count for a unit. "auto": those in which it is active, where the layer feeds a ReLU and
+    regime: which samples count for a unit. "auto": those in which it is active, where the layer feeds gates and
         nothing else (batch norm, dropout and max pooling may lie between), all of them elsewhere. "positive",
         "negative", "linear" (all): the same for every layer. "centred": like auto, with the covariance within the
-        regime. Or a mapping of layer names, `*` allowed, to those; layers without a match are "auto".
+        regime. "quality": of positive and linear the one with the higher signal quality on held-out samples, layer by
+        layer; sums are kept of both, so that summing up takes about twice as long. Or a mapping of layer names, `*`
+        allowed, to those; layers without a match are "auto".
     mask: where a unit's activity is judged: behind the bias, where the ReLU does, or before it, as the paper writes.
+    joins: what a sum of branches sends back: "summed", all of it to each, as autograd does; "shared", to each its
+        share, by its covariance with the sum. Then attributions do not grow with every join.
     preprocessing: kept with the result, for the record.
     progress: called with (samples done, samples in all or None).
     forward_args, forward_kwargs: what the model takes beside the input, fixed or as a function of the batch: for
         batches of (ids, mask), `forward_args=lambda batch: (batch[1],)`.
     """
-    estimator = Estimator(model, regime, mask, preprocessing, forward_args, forward_kwargs)
+    estimator = Estimator(model, regime, mask, preprocessing, forward_args, forward_kwargs, joins)
     total = samples_in(checked_batches(batches))
     for batch in batches:
         estimator.update(batch)

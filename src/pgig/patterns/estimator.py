@@ -13,10 +13,10 @@ from pgig.network.checks import check_finite, is_out_of_memory, uncompiled
 from pgig.network.interception import RuleMode
 from pgig.network.layers import Layers
 from pgig.network.memory_format import formatted
-from pgig.network.trace import trace
+from pgig.network.trace import trace, trace_with_joins
 from pgig.patterns.moments import Moments
 from pgig.patterns.moments_mode import MomentsMode
-from pgig.patterns.regimes import Mask, Regimes, check_layers, check_regimes, resolved
+from pgig.patterns.regimes import Joins, Mask, Regimes, check_joins, check_layers, check_regimes, resolved
 from pgig.patterns.samples import Call, Further, FurtherNamed, call_of, fingerprint
 from pgig.subject.subject import Subject
 
@@ -32,12 +32,16 @@ class Estimator:
         preprocessing: Mapping[str, Any] | None = None,
         forward_args: Further = (),
         forward_kwargs: FurtherNamed | None = None,
+        joins: Joins = "summed",
     ) -> None:
         self._subject = Subject.of(model)
         if not isinstance(self._subject.model, nn.Module):
             raise PgigError("patterns are estimated for modules: a plain callable has no named layers")
         self._subject.check([plain])
         check_regimes(regime, mask)
+        check_joins(joins)
+        self._trace = trace_with_joins if joins == "shared" else trace
+        self._paths = 1.0
         self._model, self._regime, self._mask = self._subject.module, regime, mask
         check_finite(self._model)
         self._preprocessing = dict(preprocessing or {})
@@ -73,7 +77,8 @@ class Estimator:
         layers = Layers(self._model, None, channels_last)
         # copies: a model may write to what it is given
         args = [value.clone() if isinstance(value, Tensor) else value for value in call.args]
-        with RuleMode(layers, [plain], channels_last), self._started.reading(layers):
+        reading = self._started.reading(layers)
+        with RuleMode(layers, [plain], channels_last), reading, reading.forward():
             self._model(*(formatted(args, True) if channels_last else args), **call.kwargs)
 
     def settle(self) -> None:
@@ -95,17 +100,19 @@ class Estimator:
         samples, seen = self.samples, self._fingerprint
         if self._before is not None:
             samples, seen = samples + self._before.samples, (seen + self._before.fingerprint) % 2**64
-        return Moments(layers, samples, digest, seen, self._preprocessing, self._unsupported)
+        return Moments(layers, samples, digest, seen, self._preprocessing, self._unsupported, self._paths)
 
     def _start(self, first: Call) -> "MomentsMode":
-        traced = trace(self._model, *first.args, **first.kwargs)
+        traced = self._trace(self._model, *first.args, **first.kwargs)
+        self._paths = traced.paths
         partly = [name for name, layer in traced.layers.items() if layer.form is None]
         self._unsupported = (*traced.hidden, *partly)
         regimes = {name: resolved(self._regime, layer) for name, layer in traced.layers.items() if name not in partly}
         if not regimes:
             raise PgigError("no convolution or linear layer was called: there is nothing to estimate patterns for")
         check_layers(self._regime, list(regimes))
-        before = {} if self._before is None else {name: m.sums for name, m in self._before.layers.items()}
-        if before and before.keys() != regimes.keys():
+        earlier = {} if self._before is None else dict(self._before.layers)
+        before = {(name, m.regime): m.sums for name, layer in earlier.items() for m in layer.all}
+        if before and before.keys() != {(name, each.regime) for name, taken in regimes.items() for each in taken}:
             raise PgigError("the moments to go on from are of other layers than the model calls")
         return MomentsMode(traced.layers, regimes, self._mask, before)

@@ -4,6 +4,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+MANY_PATHS = 1000.0  # on which branches come together: beyond, attributions are that many times too large
+
+
+def growth(paths: float) -> str | None:
+    """A warning where patterns would restore the signal on too many paths."""
+    if paths < MANY_PATHS:
+        return None
+    return (
+        f"attributions explode: branches are added on {paths:.2g} paths, and patterns restore the signal on each of "
+        "them. Patterns with joins='shared' share it out"
+    )
+
 
 @dataclass(frozen=True)
 class LayerHealth:
@@ -45,10 +57,12 @@ class Health:
             "samples",
         ]
         head += ["rho(w)", "rho(p)", "rho(random)"] if "quality" in self.facts else []
+        head += ["rho by regime"] if "choice" in self.facts else []
         rows = [
             [
                 name, r.regime, f"{r.units}", f"{r.active_share:.0%}", f"{r.dead}", f"{r.weak}", f"{r.negative}",
                 f"{r.few}", f"{r.largest:.3g}", f"{r.error:.1e}", f"{r.samples}", *self._rho(name),
+                *self._choice(name),
             ]
             for name, r in self.layers.items()
         ]  # fmt: skip
@@ -60,7 +74,20 @@ class Health:
             for row in [head, *rows]
         ]
         unsupported = self.facts.get("unsupported")
-        return "\n".join(lines + ([f"without a pattern: {', '.join(unsupported)}"] if unsupported else []))
+        lines += [f"without a pattern: {', '.join(unsupported)}"] if unsupported else []
+        return "\n".join([*lines, *self._growth()])
+
+    def _growth(self) -> list[str]:
+        """Where attributions explode, and what to do about it."""
+        if self.facts.get("joins") == "shared":
+            return []
+        remark = growth(self.facts.get("paths", 1.0))
+        return [remark] if remark else []
+
+    def _choice(self, name: str) -> list[str]:
+        if "choice" not in self.facts:
+            return []
+        return [", ".join(f"{regime} {rho:.2f}" for regime, rho in self.facts["choice"].get(name, {}).items())]
 
     def _rho(self, name: str) -> list[str]:
         if "quality" not in self.facts:

@@ -14,6 +14,7 @@ from torch import Tensor
 from pgig.errors import PgigError
 from pgig.files import written
 from pgig.network.geometry import Sums
+from pgig.network.join_names import is_join
 from pgig.network.unit_layout import Form
 from pgig.patterns.health import LayerHealth
 from pgig.patterns.patterns import Patterns
@@ -34,10 +35,16 @@ class LayerMoments:
     factor: Tensor  # [units]: gamma / sigma of the batch norm behind, or ones
     sums: Sums
     mask: Mask = "bias"  # where activity was judged: behind the bias, or before it
+    others: tuple["LayerMoments", ...] = ()  # of the other regimes to choose from
 
     def __add__(self, other: "LayerMoments") -> "LayerMoments":
         tensors = (mine + its for mine, its in zip(self.sums[1:], other.sums[1:], strict=True))
-        return replace(self, sums=Sums(self.sums.samples + other.sums.samples, *tensors))
+        others = tuple(mine + its for mine, its in zip(self.others, other.others, strict=True))
+        return replace(self, sums=Sums(self.sums.samples + other.sums.samples, *tensors), others=others)
+
+    @property
+    def all(self) -> tuple["LayerMoments", ...]:
+        return replace(self, others=()), *self.others
 
     def pattern(self) -> tuple[Tensor, LayerHealth]:
         """The pattern, shaped like the parameter and in its dtype, and how far it can be trusted."""
@@ -96,6 +103,7 @@ class Moments:
     fingerprint: int  # of the data: a sum over samples, so that it adds up like the moments
     preprocessing: Mapping[str, Any]
     unsupported: tuple[str, ...] = ()
+    paths: float = 1.0  # on which branches that are added come from the input: attributions grow with them
     notes: Mapping[str, Any] = field(default_factory=dict)  # the owner's own, such as where to resume; not added
 
     def __add__(self, other: "Moments") -> "Moments":
@@ -103,7 +111,10 @@ class Moments:
             return NotImplemented
         if self.digest != other.digest:
             raise PgigError("moments of different weights cannot be added: estimate both with the same model")
-        ways = [{name: (m.regime, m.centred, m.mask) for name, m in side.layers.items()} for side in (self, other)]
+        ways = [
+            {name: [(m.regime, m.centred, m.mask) for m in layer.all] for name, layer in side.layers.items()}
+            for side in (self, other)
+        ]
         if ways[0] != ways[1]:
             raise PgigError(
                 "moments of different regimes or masks cannot be added: estimate both with the same regime and mask"
@@ -126,7 +137,20 @@ class Moments:
     def __repr__(self) -> str:
         return f"Moments of {len(self.layers)} layers, from {self.samples} samples"
 
+    def taking(self, regimes: Mapping[str, str]) -> "Moments":
+        """Of layers with several regimes, these alone."""
+        layers = {
+            name: replace(next(m for m in layer.all if m.regime == regimes.get(name, layer.regime)), others=())
+            for name, layer in self.layers.items()
+        }
+        return replace(self, layers=layers)
+
     def patterns(self) -> Patterns:
+        if several := [name for name, layer in self.layers.items() if layer.others]:
+            raise PgigError(
+                f"moments of {len(several)} layers are of several regimes: pgig.patterns_by_quality(model, moments, "
+                "held_out) chooses, or moments.taking({layer: regime})"
+            )
         found = {name: layer.pattern() for name, layer in self.layers.items()}
         return Patterns(
             {name: pattern for name, (pattern, _) in found.items()},
@@ -138,6 +162,8 @@ class Moments:
                 "preprocessing": dict(self.preprocessing),
                 "unsupported": list(self.unsupported),
                 "mask": next(iter(self.layers.values())).mask,
+                "joins": "shared" if any(map(is_join, self.layers)) else "summed",
+                "paths": self.paths,
             },
         ).warned()
 
@@ -146,14 +172,16 @@ class Moments:
         for name, layer in self.layers.items():
             layers[name] = {
                 "form": asdict(layer.form), "regime": layer.regime, "centred": layer.centred,
-                "samples": layer.sums.samples, "mask": layer.mask,
+                "samples": layer.sums.samples, "mask": layer.mask, "others": [other.regime for other in layer.others],
             }  # fmt: skip
             tensors[f"{name}|weight"] = layer.weight.detach().contiguous()
             tensors[f"{name}|factor"] = layer.factor.contiguous()
-            tensors |= {f"{name}|{key}": getattr(layer.sums, key).contiguous() for key in Sums._fields[1:]}
+            for prefix, each in [(name, layer), *((f"{name}|{other.regime}", other) for other in layer.others)]:
+                tensors |= {f"{prefix}|{key}": getattr(each.sums, key).contiguous() for key in Sums._fields[1:]}
         about = {
             "layers": layers, "samples": self.samples, "digest": self.digest, "fingerprint": self.fingerprint,
-            "preprocessing": dict(self.preprocessing), "unsupported": self.unsupported, "notes": dict(self.notes),
+            "preprocessing": dict(self.preprocessing), "unsupported": self.unsupported, "paths": self.paths,
+            "notes": dict(self.notes),
             "seal": BLANK,
         }  # fmt: skip
         with written(Path(path)) as temporary:
@@ -172,7 +200,8 @@ class Moments:
                 layers = {name: _loaded(file, name, info) for name, info in about["layers"].items()}
             return cls(
                 layers, about["samples"], about["digest"], about["fingerprint"], about["preprocessing"],
-                tuple(about["unsupported"]), about["notes"],
+                tuple(about["unsupported"]), about.get("paths", 1.0),
+                about["notes"],
             )  # fmt: skip
         except PgigError:
             raise
@@ -181,7 +210,12 @@ class Moments:
 
 
 def _loaded(file: Any, name: str, info: Mapping[str, Any]) -> LayerMoments:
-    tensors = {key: file.get_tensor(f"{name}|{key}") for key in ("weight", "factor", *Sums._fields[1:])}
-    weight, factor = tensors.pop("weight"), tensors.pop("factor")
-    sums = Sums(info["samples"], **tensors)
-    return LayerMoments(weight, Form(**info["form"]), info["regime"], info["centred"], factor, sums, info["mask"])
+    weight, factor = (file.get_tensor(f"{name}|{key}") for key in ("weight", "factor"))
+
+    def sums(prefix: str) -> Sums:
+        return Sums(info["samples"], *(file.get_tensor(f"{prefix}|{key}") for key in Sums._fields[1:]))
+
+    form = Form(**info["form"])
+    found = LayerMoments(weight, form, info["regime"], info["centred"], factor, sums(name), info["mask"])
+    others = (replace(found, regime=other, sums=sums(f"{name}|{other}")) for other in info.get("others", ()))
+    return replace(found, others=tuple(others))

@@ -1,6 +1,7 @@
 """The mode that adds up moments while a model runs."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -8,14 +9,17 @@ from torch import Tensor
 
 from pgig.errors import PgigError
 from pgig.network.geometry import Sums
+from pgig.network.join_names import is_join
+from pgig.network.joins import JoinCall, Joint
 from pgig.network.layer_calls import LayerCall, Operation
 from pgig.network.layer_mode import LayerMode
 from pgig.network.layers import Layers
 from pgig.network.product import Product
-from pgig.network.trace import TracedLayer
+from pgig.network.traced import TracedLayer
 from pgig.patterns.moments import LayerMoments
-from pgig.patterns.regimes import Mask, MaskedRegime
+from pgig.patterns.regimes import Mask, MaskedRegime, Taken
 
+Key = tuple[str, MaskedRegime]  # a layer, and one of its regimes
 _ROWS = 256  # of a product's input, summed up at a time: adding to float64 sums costs more than the product itself
 
 
@@ -25,15 +29,16 @@ class MomentsMode(LayerMode):
     def __init__(
         self,
         layers: Mapping[str, TracedLayer],
-        regimes: Mapping[str, tuple[MaskedRegime, bool]],
+        regimes: Mapping[str, Sequence[Taken]],
         mask: Mask,
-        before: Mapping[str, Sums],
+        before: Mapping[Key, Sums],
     ) -> None:
         super().__init__()
+        self._reads_joins = any(is_join(name) for name in regimes)
         self._traced, self._regimes, self._mask = layers, regimes, mask
-        self._sums: dict[str, Sums] = dict(before)
-        self._lent: set[str] = set(before)  # layers whose sums somebody else holds: not to be written to
-        self._rows: dict[str, list[tuple[Product, Tensor, Tensor, Tensor | None]]] = {}
+        self._sums: dict[Key, Sums] = dict(before)
+        self._lent: set[Key] = set(before)  # sums that somebody else holds: not to be written to
+        self._rows: dict[Key, list[tuple[Product, Tensor, Tensor, Tensor | None]]] = {}
 
     def reading(self, layers: Layers) -> "MomentsMode":
         self._layers = layers
@@ -45,59 +50,74 @@ class MomentsMode(LayerMode):
             self._add(call, y)
         return call.as_given(y)
 
+    def _join(self, join: JoinCall) -> Tensor:
+        layer = self._traced.get(join.name)
+        if layer is None or not isinstance(layer.geometry, Joint):
+            raise PgigError("the model adds its branches in another order than before: give joins='summed'")
+        a, b = join.a.clone(), join.b.clone()  # the sum may be written over one of them
+        z = join.run()
+        for taken in self._regimes[join.name]:
+            mask = None if taken.regime == "linear" else z > 0 if taken.regime == "positive" else z <= 0
+            self._count((join.name, taken.regime), layer.geometry.sums(a, b, mask))
+        return z
+
     def _other(self, func: Operation, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         return func(*args, **kwargs)
 
     def settle(self) -> None:
-        for name, rows in self._rows.items():
+        for key, rows in self._rows.items():
             if rows:
-                self._flush(name)
+                self._flush(key)
 
     def finished(self) -> dict[str, LayerMoments]:
         self.settle()
         result = {}
-        for name, (regime, centred) in self._regimes.items():
-            layer = self._traced[name]
-            if layer.form is None or name not in self._sums:
-                raise PgigError(f"layer {name!r} was called in the first batch and not later: its moments are missing")
-            sums = self._sums[name]
-            factor = layer.norm.factor.cpu().clone() if layer.norm is not None else torch.ones(len(sums.y))
-            weight = layer.original.detach().cpu().clone()  # the model may change later
-            result[name] = LayerMoments(weight, layer.form, regime, centred, factor, sums, self._mask)
-        self._lent = set(result)
+        for name, taken in self._regimes.items():
+            first, *others = (self._finished(name, each) for each in taken)
+            result[name] = replace(first, others=tuple(others))
+        self._lent = set(self._sums)
         return result
 
-    def _add(self, call: LayerCall, y: Tensor) -> None:
-        name = call.layer.name
-        mask = self._active(call, y)
-        if not isinstance(call.geometry, Product):
-            self._count(name, call.geometry.sums(call.x, y, mask, call.used.shape))
-            return
-        self._rows.setdefault(name, []).append((call.geometry, call.x.clone(), y.clone(), mask))
-        if sum(len(g.output_rows(y)) for g, _, y, _ in self._rows[name]) >= _ROWS:
-            self._flush(name)
+    def _finished(self, name: str, taken: Taken) -> LayerMoments:
+        layer, key = self._traced[name], (name, taken.regime)
+        if layer.form is None or key not in self._sums:
+            raise PgigError(f"layer {name!r} was called in the first batch and not later: its moments are missing")
+        sums = self._sums[key]
+        factor = layer.norm.factor.cpu().clone() if layer.norm is not None else torch.ones(len(sums.y))
+        weight = layer.original.detach().cpu().clone()  # the model may change later
+        return LayerMoments(weight, layer.form, taken.regime, taken.centred, factor, sums, self._mask)
 
-    def _flush(self, name: str) -> None:
-        for geometry in {g for g, *_ in self._rows[name]}:
-            waiting = [row[1:] for row in self._rows[name] if row[0] == geometry]
+    def _add(self, call: LayerCall, y: Tensor) -> None:
+        for taken in self._regimes[call.layer.name]:
+            key = call.layer.name, taken.regime
+            mask = self._active(call, y, taken.regime)
+            if not isinstance(call.geometry, Product):
+                self._count(key, call.geometry.sums(call.x, y, mask, call.used.shape))
+                continue
+            self._rows.setdefault(key, []).append((call.geometry, call.x.clone(), y.clone(), mask))
+            if sum(len(g.output_rows(y)) for g, _, y, _ in self._rows[key]) >= _ROWS:
+                self._flush(key)
+
+    def _flush(self, key: Key) -> None:
+        for geometry in {g for g, *_ in self._rows[key]}:
+            waiting = [row[1:] for row in self._rows[key] if row[0] == geometry]
             x = torch.cat([geometry.rows(x) for x, _, _ in waiting])
             y = torch.cat([geometry.output_rows(y) for _, y, _ in waiting])
             masks = [geometry.output_rows(mask) for _, _, mask in waiting if mask is not None]
-            self._count(name, Product("linear").sums(x, y, torch.cat(masks) if masks else None, x.shape))
-        self._rows[name] = []
+            self._count(key, Product("linear").sums(x, y, torch.cat(masks) if masks else None, x.shape))
+        self._rows[key] = []
 
-    def _count(self, name: str, sums: Sums) -> None:
-        if name not in self._sums:
-            self._sums[name] = Sums(sums.samples, *(part.clone().cpu() for part in sums[1:]))
+    def _count(self, key: Key, sums: Sums) -> None:
+        if key not in self._sums:
+            self._sums[key] = Sums(sums.samples, *(part.clone().cpu() for part in sums[1:]))
             return
-        before = self._sums[name]
-        if name in self._lent:
+        before = self._sums[key]
+        if key in self._lent:
             before = Sums(before.samples, *(part.clone() for part in before[1:]))
-            self._lent.discard(name)
-        self._sums[name] = before.grown(sums)
+            self._lent.discard(key)
+        self._sums[key] = before.grown(sums)
 
-    def _active(self, call: LayerCall, y: Tensor) -> Tensor | None:
-        regime, _ = self._regimes[call.layer.name]
+    def _active(self, call: LayerCall, y: Tensor, regime: MaskedRegime) -> Tensor | None:
         if regime == "linear":
             return None
         norm, added = self._traced[call.layer.name].norm, self._traced[call.layer.name].bias

@@ -21,7 +21,8 @@ from pgig.network.layer_calls import LayerCall, Operation
 from pgig.network.layer_mode import LayerMode
 from pgig.network.layers import Layers
 from pgig.network.product import Product
-from pgig.network.trace import TracedLayer, trace
+from pgig.network.trace import trace
+from pgig.network.traced import TracedLayer
 from pgig.network.unit_layout import Form
 from pgig.patterns.samples import Further, FurtherNamed, call_of
 from pgig.subject.subject import Subject
@@ -55,9 +56,29 @@ def signal_quality(
     `units` per layer and `windows` (or rows) of its input are drawn at random; one half of the windows fits the
     readout, the other measures it. `forward_args` and `forward_kwargs` as for `estimate_moments`.
     """
-    subject = Subject.of(model, patterns)
+    directions = {name: {"pattern": pattern} for name, pattern in patterns.items()}
+    Subject.of(model, patterns).check_patterns()
+    found = direction_qualities(
+        model, directions, batches, units=units, windows=windows, seed=seed, forward_args=forward_args,
+        forward_kwargs=forward_kwargs,
+    )  # fmt: skip
+    return {name: SignalQuality(**rho) for name, rho in found.items()}
+
+
+def direction_qualities(
+    model: nn.Module | Subject,
+    directions: Mapping[str, Mapping[str, Tensor]],
+    batches: Iterable[Any],
+    *,
+    units: int = 8,
+    windows: int = 1000,
+    seed: int = 0,
+    forward_args: Further = (),
+    forward_kwargs: FurtherNamed | None = None,
+) -> dict[str, dict[str, float]]:
+    """rho by layer and direction: of those given, shaped like the weight, and of the weight and a random one."""
+    subject = Subject.of(model)
     subject.check([plain])
-    subject.check_patterns()
     model = subject.module
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad(), parametrize.cached():
@@ -68,14 +89,14 @@ def signal_quality(
             if sampling is None:
                 first = call.first_row()
                 traced = trace(model, *first.args, **first.kwargs).layers
-                sampling = _Sampling(layers, traced, set(patterns), windows, units, generator)
+                sampling = _Sampling(layers, traced, set(directions), windows, units, generator)
             args = [value.clone() if isinstance(value, Tensor) else value for value in call.args]
             with RuleMode(layers, [plain], channels_last=False), sampling:
                 model(*args, **call.kwargs)
         if sampling is None:
             raise PgigError("no data: the batches are empty")
         return {
-            name: _quality(sample, patterns[name], generator) for name, sample in sampling.samples.items() if sample.x
+            name: _quality(sample, directions[name], generator) for name, sample in sampling.samples.items() if sample.x
         }
 
 
@@ -146,7 +167,7 @@ class _Sampling(LayerMode):
         return (y if traced.norm is None else y * traced.norm.factor[units] + traced.norm.shift[units]) > 0
 
 
-def _quality(sample: _Sample, pattern: Tensor, generator: torch.Generator) -> SignalQuality:
+def _quality(sample: _Sample, given: Mapping[str, Tensor], generator: torch.Generator) -> dict[str, float]:
     x, active = torch.cat(sample.x), torch.cat(sample.active)
     order = torch.randperm(len(x), generator=generator)
     x, active = x[order], active[order]
@@ -155,7 +176,7 @@ def _quality(sample: _Sample, pattern: Tensor, generator: torch.Generator) -> Si
     random = torch.randn(w.shape, generator=generator, dtype=torch.float64)
     directions = {
         "weight": w / w.square().sum(1, keepdim=True),
-        "pattern": sample.form.rows(pattern.detach().cpu()).double()[sample.units],
+        **{name: sample.form.rows(p.detach().cpu()).double()[sample.units] for name, p in given.items()},
         "random": random / (random * w).sum(1, keepdim=True),
     }
     found = {
@@ -166,7 +187,7 @@ def _quality(sample: _Sample, pattern: Tensor, generator: torch.Generator) -> Si
         ]
         for name, direction in directions.items()
     }
-    return SignalQuality(**{name: float(torch.tensor(rho).median()) if rho else 0.0 for name, rho in found.items()})
+    return {name: float(torch.tensor(rho).median()) if rho else 0.0 for name, rho in found.items()}
 
 
 def _rho(x: Tensor, y: Tensor, direction: Tensor) -> float:

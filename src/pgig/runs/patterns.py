@@ -12,8 +12,7 @@ from torch import nn
 from pgig.errors import PgigError
 from pgig.patterns.estimator import Estimator
 from pgig.patterns.moments import Moments
-from pgig.patterns.patterns import Patterns
-from pgig.patterns.regimes import Regimes
+from pgig.patterns.regimes import Joins, Regimes
 from pgig.subject.subject import Subject
 from pgig.vision.image_folder import DAMAGED, ImageFolder
 from pgig.vision.preprocess import Preprocess
@@ -29,12 +28,13 @@ def estimate_from_folder(
     checkpoint: Path,
     *,
     regime: Regimes = "auto",
+    joins: Joins = "summed",
     batch_size: int = 8,
     resume: bool = False,
     progress: Callable[[int, int], object] = lambda done, total: None,
     stop: Callable[[], bool] = lambda: False,
-) -> tuple[Patterns, dict[str, str]]:
-    """Patterns, and the images that were skipped with the reasons.
+) -> tuple[Moments, dict[str, str]]:
+    """Moments, and the images that were skipped with the reasons.
 
     The moments so far go to `checkpoint` about every minute, at the end, and when `stop`, asked between batches, says
     so; `resume` goes on from there. What was killed and resumed gives the same patterns, bit for bit, as what was not;
@@ -42,8 +42,8 @@ def estimate_from_folder(
     """
     if batch_size < 1:
         raise PgigError(f"batch size must be at least 1, got {batch_size}")
-    estimator = Estimator(model, regime, preprocessing=preprocess.facts)
-    before = _resumed(checkpoint, folder, regime, preprocess, model) if resume else None
+    estimator = Estimator(model, regime, preprocessing=preprocess.facts, joins=joins)
+    before = _resumed(checkpoint, folder, (regime, joins), preprocess, model) if resume else None
     if before is not None and before.layers:
         estimator.go_on_from(before)
     done: int = before.notes["done"] if before else 0
@@ -54,7 +54,8 @@ def estimate_from_folder(
         if before is None and not estimator.samples:
             name, reason = next(iter(skipped.items()))
             raise PgigError(f"none of the {len(folder.names)} images could be read; {name}: {reason}")
-        notes = {"folder": folder.digest, "regime": regime, "done": done, "skipped": skipped, "contents": seen.digest}
+        notes = {"folder": folder.digest, "regime": regime, "joins": joins, "done": done, "skipped": skipped,
+                 "contents": seen.digest}  # fmt: skip
         return replace(estimator.moments(), notes=notes)
 
     saved = time.monotonic()
@@ -73,18 +74,19 @@ def estimate_from_folder(
     done = len(folder.names)
     moments = so_far()
     moments.save(checkpoint)
-    return moments.patterns(), skipped
+    return moments, skipped
 
 
 def _resumed(
-    checkpoint: Path, folder: ImageFolder, regime: Regimes, preprocess: Preprocess, model: nn.Module
+    checkpoint: Path, folder: ImageFolder, asked: tuple[Regimes, Joins], preprocess: Preprocess, model: nn.Module
 ) -> Moments | None:
     if not checkpoint.exists():
         return None
     before = Moments.load(checkpoint)
     for what, found, expected in (
         ("images", before.notes.get("folder"), folder.digest),
-        ("regime", before.notes.get("regime"), regime),
+        ("regime", before.notes.get("regime"), asked[0]),
+        ("joins", before.notes.get("joins", "summed"), asked[1]),
         ("preprocessing", _plain(before.preprocessing), _plain(preprocess.facts)),
         ("weights", before.digest, Subject.of(model).digest),
     ):

@@ -2,8 +2,10 @@
 
 import argparse
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import get_args
+from typing import TypeVar, get_args
 
 import torch
 import torch.nn.functional as F
@@ -15,12 +17,13 @@ from pgig.synthetic.images import SETTINGS, Samples, samples, stream
 from pgig.synthetic.networks import SmallVGG, Variant
 
 _SEED = 1  # of the samples
+Model = TypeVar("Model", bound=nn.Module)
 
 
-def train(variant: Variant, steps: int, seed: int = 0, batch_size: int = 32) -> SmallVGG:
+def train(make: Callable[[], Model], name: str, steps: int, seed: int = 0, batch_size: int = 32) -> Model:
     """A classifier of all settings at once, each with `batch_size` fresh samples a step."""
     torch.manual_seed(seed)
-    model = SmallVGG(variant).to(memory_format=torch.channels_last).train()  # type: ignore[call-overload]
+    model = make().to(memory_format=torch.channels_last).train()  # type: ignore[call-overload]
     optimizer = torch.optim.AdamW(model.parameters(), weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 1.5e-3, total_steps=steps)
     streams = [stream(setting, batch_size, seed=_SEED, purpose="training") for setting in SETTINGS]
@@ -35,7 +38,7 @@ def train(variant: Variant, steps: int, seed: int = 0, batch_size: int = 32) -> 
         if step % 100 == 0:
             took = time.monotonic() - begun
             left = took / step * (steps - step)
-            print(f"{variant}: step {step}/{steps}, loss {loss.detach():.3f}, {left:.0f} s left", flush=True)
+            print(f"{name}: step {step}/{steps}, loss {loss.detach():.3f}, {left:.0f} s left", flush=True)
     return model.to(memory_format=torch.contiguous_format).eval()  # type: ignore[no-any-return]
 
 
@@ -47,7 +50,7 @@ def accuracy(model: nn.Module, setting: str, number: int = 1000) -> float:
 
 def main(out: Path, steps: int, seed: int) -> None:
     for variant in get_args(Variant):
-        model = train(variant, steps, seed)
+        model = train(partial(SmallVGG, variant), variant, steps, seed)
         reached = {setting: accuracy(model, setting) for setting in SETTINGS}
         print(f"{variant}: accuracy on unseen samples", {name: round(share, 3) for name, share in reached.items()})
         path = out / f"{variant}.safetensors"

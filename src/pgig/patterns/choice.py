@@ -1,0 +1,46 @@
+"""Which regime is best is measured: for every layer the one whose pattern has the higher signal quality."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from torch import Tensor, nn
+
+from pgig.patterns.moments import Moments
+from pgig.patterns.patterns import Patterns
+from pgig.patterns.quality import direction_qualities
+from pgig.patterns.samples import Further, FurtherNamed
+from pgig.subject.subject import Subject
+
+
+def patterns_by_quality(
+    model: nn.Module | Subject,
+    moments: Moments,
+    held_out: Iterable[Any],
+    *,
+    seed: int = 0,
+    forward_args: Further = (),
+    forward_kwargs: FurtherNamed | None = None,
+) -> Patterns:
+    """Patterns from moments of several regimes (`regime="quality"`), by rho on data that they have not seen.
+
+    Where the regimes are even, or a layer is called too rarely to tell, the one that tracing would take is taken.
+    `health()` shows rho of each.
+    """
+    candidates: dict[str, dict[str, Tensor]] = {
+        name: {each.regime: each.pattern()[0] for each in layer.all}
+        for name, layer in moments.layers.items()
+        if layer.others
+    }
+    found = direction_qualities(
+        model, candidates, held_out, seed=seed, forward_args=forward_args, forward_kwargs=forward_kwargs
+    )
+    choice = {
+        name: {regime: found[name][regime] for regime in candidates[name]} for name in candidates if name in found
+    }
+    taken = {name: max(rhos, key=rhos.__getitem__) for name, rhos in choice.items()}
+    patterns = moments.taking(taken).patterns()
+    quality = {
+        name: [found[name]["weight"], found[name][regime], found[name]["random"]] for name, regime in taken.items()
+    }
+    facts = {**patterns.facts, "choice": choice, "quality": quality}
+    return Patterns(patterns, patterns.digest, patterns.layers, facts)
