@@ -42,7 +42,7 @@ def test_moments_of_candidates_are_kept_added_and_chosen_from(tmp_path):
     halves = [pgig.estimate_moments(net, half, "quality") for half in (data[:2], data[2:])]
     halves[0].save(tmp_path / "half.safetensors")
     moments = pgig.Moments.load(tmp_path / "half.safetensors") + halves[1]
-    with pytest.raises(pgig.PgigError, match="several regimes: pgig.patterns_by_quality"):
+    with pytest.raises(pgig.PgigError, match=r"several regimes: pgig.patterns_by_quality"):
         moments.patterns()
     for regime in ("positive", "linear"):
         found = moments.taking(dict.fromkeys(moments.layers, regime)).patterns()

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pgig.explaining.attribute import attribute, attribute_all
     from pgig.explaining.check import check
     from pgig.explaining.explain import explain
+    from pgig.explaining.tokens import explain_tokens
     from pgig.methods.table import METHODS, Method
     from pgig.patterns.choice import patterns_by_quality
     from pgig.patterns.estimation import estimate_moments, estimate_patterns
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from pgig.patterns.patterns import Patterns
     from pgig.patterns.quality import signal_quality
     from pgig.records.explanation import Explanation
+    from pgig.records.token_explanation import TokenExplanation
     from pgig.subject.subject import Subject
 
 __version__ = "0.1.0"
@@ -33,6 +35,7 @@ __all__ = [
     "PgigError",
     "PgigWarning",
     "Subject",
+    "TokenExplanation",
     "attribute",
     "attribute_all",
     "check",
@@ -40,6 +43,7 @@ __all__ = [
     "estimate_moments",
     "estimate_patterns",
     "explain",
+    "explain_tokens",
     "heatmap",
     "occlusion",
     "patterns_by_quality",
@@ -58,6 +62,7 @@ _HOMES = {
     "PgigError": "errors",
     "PgigWarning": "errors",
     "Subject": "subject.subject",
+    "TokenExplanation": "records.token_explanation",
     "attribute": "explaining.attribute",
     "attribute_all": "explaining.attribute",
     "check": "explaining.check",
@@ -65,11 +70,12 @@ _HOMES = {
     "estimate_moments": "patterns.estimation",
     "estimate_patterns": "patterns.estimation",
     "explain": "explaining.explain",
+    "explain_tokens": "explaining.tokens",
     "heatmap": "drawing.heatmaps",
     "occlusion": "explainers.occlusion",
+    "patterns_by_quality": "patterns.choice",
     "register": "explainers.registry",
     "show": "drawing.figures",
-    "patterns_by_quality": "patterns.choice",
     "signal_quality": "patterns.quality",
 }
 _SUBMODULES = {"captum", "degradation", "incremental", "measures", "quantus", "report", "synthetic", "vision"}

@@ -22,14 +22,24 @@ def heatmap(attribution: Any, image: Any = None) -> NDArray[numpy.uint8]:
     """
     summed = _summed(attribution)
     limit = numpy.percentile(numpy.abs(summed), PERCENTILE) or numpy.abs(summed).max() or 1.0
-    strength = numpy.clip(summed / limit, -1, 1)[..., None]
-    colours = 1 - numpy.abs(strength) * (1 - numpy.where(strength > 0, _RED, _BLUE))
+    colours = _coloured(numpy.clip(summed / limit, -1, 1)[..., None])
     if image is not None:
         grey = as_pixels(image).mean(-1, keepdims=True)
         if grey.shape[:2] != summed.shape:
             raise PgigError(f"an image of {grey.shape[:2]} pixels under an attribution of {summed.shape}")
         colours = colours * (0.45 + 0.55 * grey)
     return numpy.asarray((colours * 255).round(), dtype=numpy.uint8)
+
+
+def colours_of(strength: float) -> tuple[int, int, int]:
+    """Red, green and blue for a share of the largest, -1..1."""
+    red, green, blue = (_coloured(numpy.array([strength])) * 255).round().astype(int).tolist()
+    return red, green, blue
+
+
+def _coloured(strength: NDArray[numpy.float64]) -> NDArray[numpy.float64]:
+    """Red where positive, blue where negative, white at zero; of [..., 1]."""
+    return numpy.asarray(1 - numpy.abs(strength) * (1 - numpy.where(strength > 0, _RED, _BLUE)))
 
 
 def as_pixels(image: Any) -> NDArray[numpy.float64]:
