@@ -1,5 +1,6 @@
 """Laws of pattern estimation."""
 
+import copy
 import json
 
 import hypothesis.strategies as st
@@ -680,3 +681,48 @@ def test_sealed_files_are_read_and_those_of_earlier_versions_noted(tmp_path):
             type(thing).load(path)
     save_file(dict(patterns), tmp_path / "theirs.safetensors")
     assert set(pgig.Patterns.load(tmp_path / "theirs.safetensors")) == set(patterns)  # not ours: no note
+
+
+class Wrapped(nn.Module):
+    """A model inside another, with something of its own."""
+
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.body = nn.ModuleDict({"net": inner})
+        self.scale = nn.Parameter(torch.ones(1))
+
+    def forward(self, x: Tensor) -> dict[str, Tensor]:
+        return {"logits": self.body["net"](x) * self.scale, "input": x}
+
+
+def test_patterns_fit_a_wrapper_around_their_model():
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        nn.Conv2d(2, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(64, 8), nn.ReLU(), nn.Linear(8, 3)
+    )
+    model, x = model.double().eval(), torch.randn(50, 2, 6, 6).double()
+    wrapper = Wrapped(model).double().eval()
+    patterns = pgig.estimate_patterns(model, [x])
+    wanted = pgig.attribute("pgig", model, x[:3], 1, patterns=patterns)
+    torch.testing.assert_close(pgig.attribute("pgig", wrapper, x[:3], 1, patterns=patterns), wanted, **EXACT)
+    copied = copy.deepcopy(wrapper)
+    torch.testing.assert_close(pgig.attribute("pgig", copied, x[:3], 1, patterns=patterns), wanted, **EXACT)
+    subject = pgig.Subject(wrapper, patterns)
+    subject.check_patterns()
+    assert set(subject.patterns) == {"body.net.0", "body.net.4", "body.net.6"}
+    of_wrapper = pgig.estimate_patterns(Plainly(model), [x])
+    torch.testing.assert_close(pgig.attribute("pgig", model, x[:3], 1, patterns=of_wrapper), wanted, **EXACT)
+    with torch.no_grad():
+        copied.body["net"][1].running_mean += 1  # a norm is part of what they were estimated for
+    with pytest.raises(pgig.PgigError, match="estimated for other weights"):
+        pgig.attribute("pgig", copied, x[:3], 1, patterns=patterns)
+
+
+class Plainly(nn.Module):
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+        self.eval()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.inner(x)

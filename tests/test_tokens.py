@@ -172,7 +172,7 @@ def test_texts_are_coloured_and_safe():
 def test_token_baselines_and_bad_input():
     model, tokens = made(bert), ids()
     with torch.no_grad():
-        model.get_input_embeddings().weight[0] = 0.5  # of padding; it is zero in a fresh model
+        model.get_input_embeddings().weight[0] = torch.linspace(-1, 1, 16)  # of padding: zero in a fresh model
     named = {"forward_kwargs": masks(tokens), "methods": "integrated_gradients", "steps": 3}
 
     def explained(**options) -> Tensor:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from hashlib import blake2b
+from itertools import takewhile
 
 import torch
 from torch import Tensor, nn
@@ -20,9 +21,35 @@ def model_digest(model: nn.Module) -> str:
     return " ".join(words)
 
 
+def renaming(mine: str, theirs: str) -> dict[str, str] | None:
+    """The names of my tensors in a model that holds them all under others, as a wrapper does; None where some lack.
+
+    Tensors are known by their contents; where several have the same, by how much of their names is the same.
+    """
+    by_content: dict[str, list[str]] = {}
+    for name, content in _words(theirs):
+        by_content.setdefault(content, []).append(name)
+    names = {}
+    for name, content in _words(mine):
+        if content not in by_content:
+            return None
+        names[name] = max(by_content[content], key=lambda other: _common_end(name, other))
+    return names if len(set(names.values())) == len(names) else None
+
+
+def _words(digest: str) -> list[tuple[str, str]]:
+    return [(name, content) for name, _, content in (word.rpartition("=") for word in digest.split())]
+
+
+def _common_end(one: str, other: str) -> int:
+    """How many parts of two names are the same, from their ends."""
+    pairs = zip(reversed(one.split(".")), reversed(other.split(".")), strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
 def difference(mine: str, theirs: str) -> str:
     """The first in which two digests differ, in words."""
-    one, other = (dict(word.rsplit("=", 1) for word in digest.split()) for digest in (mine, theirs))
+    one, other = dict(_words(mine)), dict(_words(theirs))
     if missing := [name for name in one if name not in other]:
         return f"it has no {missing[0]!r}"
     return f"{next(name for name in other if one.get(name) != other[name])!r} differs"

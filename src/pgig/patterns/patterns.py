@@ -77,6 +77,19 @@ class Patterns(Mapping[str, Tensor]):
         Layers(model, self, channels_last=False)  # refuses patterns that do not fit
         return Patterns(self, Subject.of(model).digest, self.layers, self.facts)
 
+    def renamed(self, names: Mapping[str, str], digest: str) -> "Patterns":
+        """The same for a model that has the same tensors under other names."""
+
+        def of(layer: str) -> str:
+            parameter = layer if layer in names else f"{layer}.weight"
+            return names.get(parameter, layer).removesuffix(".weight")
+
+        facts = {**self.facts, "unsupported": [of(name) for name in self.unsupported]}
+        for what in ("quality", "choice"):
+            facts |= {what: {of(name): found for name, found in facts[what].items()}} if what in facts else {}
+        layers = {of(name): health for name, health in self.layers.items()}
+        return Patterns({of(name): tensor for name, tensor in self.items()}, digest, layers, facts)
+
     def warned(self) -> "Patterns":
         """Say once if many units are unhealthy, or all of a layer's are dead."""
         units = sum(layer.units for layer in self.layers.values())

@@ -13,7 +13,7 @@ from pgig.network.checks import check_kinds, check_model, without_compilation
 from pgig.network.inner_place import output_at, run_from
 from pgig.network.layers import Layers, Spare
 from pgig.network.memory_format import is_faster_in_channels_last, is_same_in_channels_last
-from pgig.network.weight_versions import Look, Versions, difference, model_digest, quick_look, versions
+from pgig.network.weight_versions import Look, Versions, difference, model_digest, quick_look, renaming, versions
 
 T = TypeVar("T")
 
@@ -140,9 +140,16 @@ class Subject:
             self.check_patterns()
 
     def check_patterns(self) -> None:
-        """Refuse patterns that were estimated for other weights. Those without a digest are taken as they are."""
+        """Refuse patterns that were estimated for other weights. Those without a digest are taken as they are.
+
+        Patterns of a model also fit what is wrapped around it: its weights are known by their contents.
+        """
         wanted = getattr(self.patterns, "digest", None)
         if wanted is None or wanted == (found := self.known_digest):
+            return
+        names, renamed = renaming(wanted, found), getattr(self.patterns, "renamed", None)
+        if names is not None and renamed is not None:
+            self.patterns = renamed(names, found)
             return
         raise PgigError(
             f"these patterns were estimated for other weights than this model's: {difference(wanted, found)}. "
