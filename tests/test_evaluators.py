@@ -66,7 +66,7 @@ def test_what_cannot_be_had_is_said():
     partly = nn.Sequential(network()[:5], Attention(), nn.Conv2d(8, 5, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten()).eval()
     found = choose(Wish("incremental"), partly, image(16), PROTOCOL)
     assert found.evaluator.name == "incremental"
-    assert "1 convolutions are computed whole" in found.note
+    assert "1 layer computed whole" in found.note
 
 
 def test_attention_is_computed_whole_and_costly_rests_count():

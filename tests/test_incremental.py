@@ -292,7 +292,7 @@ def test_outside_the_windows_nothing_is_touched():
     box = numpy.array([[[40, 45], [8, 13]]])
     with torch.inference_mode():
         plan.begin(x, [2])
-        windows = plan._windows(box)
+        windows = plan.windows(box)
         marked = []
         for step, found in zip(plan.steps, windows, strict=True):
             for cache in step.caches.values():

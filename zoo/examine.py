@@ -16,6 +16,7 @@ import pgig
 from pgig.degradation import PatchGrid
 from pgig.errors import PgigError
 from pgig.explaining.example import embedding_of
+from pgig.explaining.self_test import _Watching
 from pgig.incremental import TracingError, plan_of
 from pgig.incremental.windows import Windows
 from pgig.network.outputs import answer_of
@@ -23,7 +24,7 @@ from pgig.network.trace import trace
 from pgig.runs.evaluators import arithmetic_gain
 
 ROWS = 16  # for patterns
-CLOSE = 1e-8  # in float64, of the largest value
+CLOSE = {torch.float64: 1e-8, torch.float32: 2e-3}  # of the largest value
 
 
 @dataclass
@@ -36,6 +37,7 @@ class Found:
     parameters: int = 0
     gates: dict[str, int] = field(default_factory=dict)
     coverage: float = 0.0
+    paths: float = 1.0  # on which branches come together
     check_seconds: float = 0.0
     largest: float = 0.0  # |attribution| of pattern attribution, over that of the gradient
     plan: str = ""  # multiply-adds saved, or why there is no plan
@@ -93,6 +95,8 @@ def _check(family: Family, model: nn.Module, found: Found) -> None:
     report = pgig.check(model, given(family.example(1)))
     found.check_seconds = time.perf_counter() - began
     found.coverage = report.covered
+    example = given(family.example(1))
+    found.paths = (trace(model, example) if isinstance(example, Tensor) else trace(model, **example)).paths
     for row in report.rows:
         if row.treatment in ("gate", "soft gate"):
             name = row.operation.strip("_")
@@ -100,19 +104,33 @@ def _check(family: Family, model: nn.Module, found: Found) -> None:
     _note(found, "check", report.ok, "; ".join(report.failures))
 
 
+def _runs_in_float64(family: Family, model: nn.Module) -> bool:
+    """Some models compute positions or windows in float32, whatever they are asked for."""
+    precise, watching = copy.deepcopy(model).double(), _Watching()
+    example = {name: x.double() if x.is_floating_point() else x for name, x in family.example(1).items()}
+    try:
+        with torch.no_grad(), watching:
+            precise(example["x"]) if "x" in example else precise(**example)
+    except RuntimeError:
+        return False
+    return watching.is_double
+
+
 class _InFloat64:
-    """The model in float64, and its input where it has a gradient: an image, or the output of an embedding."""
+    """The model in float64, where it runs in that, and its input where it has a gradient: an image, or the output of an embedding."""
 
     def __init__(self, family: Family, model: nn.Module) -> None:
-        self.model = copy.deepcopy(model).double()
+        self.dtype = torch.float64 if _runs_in_float64(family, model) else torch.float32
+        self.close = CLOSE[self.dtype]
+        self.model = copy.deepcopy(model).to(self.dtype)
         example = family.example(2)
         self.args: tuple[Any, ...] = ()
         self.kwargs: dict[str, Any] = {}
         self.subject = pgig.Subject(self.model)
         if "x" in example:
-            self.x = example["x"].double()
+            self.x = example["x"].to(self.dtype)
         elif "pixel_values" in example:
-            self.x, self.subject = example["pixel_values"].double(), self.subject.taking(["pixel_values"])
+            self.x, self.subject = example["pixel_values"].to(self.dtype), self.subject.taking(["pixel_values"])
         else:
             self.kwargs = example
             place = embedding_of(example["input_ids"], trace(self.model, **example))
@@ -147,7 +165,12 @@ def _score(output: Any) -> Tensor:
 def _gradients(family: Family, model: nn.Module, found: Found) -> None:
     precise = _InFloat64(family, model)
     wanted, _ = precise.by_autograd()
-    _note(found, "gradient", _close(precise.attribute("gradient"), wanted), "the gradient is not autograd's")
+    _note(
+        found,
+        "gradient",
+        _close(precise.attribute("gradient"), wanted, precise.close),
+        "the gradient is not autograd's",
+    )
     traced = trace(precise.model, *precise.args, **_named(precise))
     layers = {name: layer for name, layer in traced.layers.items() if layer.form is not None}
     unsupported = [*traced.hidden, *(name for name in traced.layers if name not in layers)]
@@ -155,7 +178,7 @@ def _gradients(family: Family, model: nn.Module, found: Found) -> None:
         {name: torch.ones_like(layer.original) for name, layer in layers.items()}, facts={"unsupported": unsupported}
     )
     same = precise.attribute("pattern_attribution", patterns=ones, start="one")
-    _note(found, "patterns of ones", _close(same, wanted), "patterns of ones do not give the gradient")
+    _note(found, "patterns of ones", _close(same, wanted, precise.close), "patterns of ones do not give the gradient")
 
 
 def _named(precise: _InFloat64) -> dict[str, Any]:
@@ -200,7 +223,9 @@ def _guided(family: Family, model: nn.Module, found: Found) -> None:
     if calls != sum(found.gates.values()):
         found.right.append("guided backprop runs (gates that are no modules: no hooks to compare with)")
         return
-    _note(found, "guided backprop", _close(guided, wanted), "guided backpropagation is not what hooks give")
+    _note(
+        found, "guided backprop", _close(guided, wanted, precise.close), "guided backpropagation is not what hooks give"
+    )
 
 
 def _is_own_gate(module: nn.Module) -> bool:
@@ -257,8 +282,8 @@ def _plan(family: Family, model: nn.Module, found: Found) -> None:
     found.plan = "; ".join([f"{gain:.1f}", *plan.reasons])
 
 
-def _close(found: Tensor, wanted: Tensor) -> bool:
-    return float((found - wanted).abs().max()) <= CLOSE * (float(wanted.abs().max()) or 1.0)
+def _close(found: Tensor, wanted: Tensor, close: float) -> bool:
+    return float((found - wanted).abs().max()) <= close * (float(wanted.abs().max()) or 1.0)
 
 
 def _note(found: Found, what: str, right: bool, otherwise: str) -> None:

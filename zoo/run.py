@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 HERE = Path(__file__).parent
-SECONDS = 600  # for one family
+SECONDS = 900  # for one family
 
 
 def main() -> None:

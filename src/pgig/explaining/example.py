@@ -107,11 +107,12 @@ class Example:
 
 
 def embedding_of(ids: Any, traced: Trace) -> str | None:
-    """The table that these token ids were looked up in, once."""
+    """The table that these token ids were looked up in, once, and nothing else."""
     if not isinstance(ids, Tensor):
         return None
-    found = [table.name for table in traced.embeddings if torch.equal(table.ids.flatten(), ids.flatten())]
-    return found[0] if len(found) == 1 else None
+    names = [table.name for table in traced.embeddings]
+    found = [t.name for t in traced.embeddings if t.ids.shape == ids.shape and torch.equal(t.ids, ids)]
+    return found[0] if len(found) == 1 and names.count(found[0]) == 1 else None
 
 
 def _doubled(value: Any) -> Any:

@@ -7,6 +7,7 @@ from statistics import median
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
@@ -149,7 +150,10 @@ def _bare(example: Example, watching: "_Watching") -> Tensor:
 
 
 class _Watching(TorchFunctionMode):
-    """Looks on, and notes whether all is float64. Some modules take another path where nobody looks."""
+    """Looks on, and notes whether all is float64. Some modules take another path where nobody looks.
+
+    Batch norms (eval) are written out: torch's own backward pass of them misreads some strides.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -158,10 +162,21 @@ class _Watching(TorchFunctionMode):
     def __torch_function__(
         self, func: Operation, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        result = func(*args, **(kwargs or {}))
+        written_out = func is F.batch_norm and not (kwargs or {}).get("training", (*args, *[False] * 6)[5])
+        result = _written_out(*args, **(kwargs or {})) if written_out else func(*args, **(kwargs or {}))
         if any(t.is_floating_point() and t.dtype != torch.float64 for t in tensors_in(result)):
             self.is_double = False
         return result
+
+
+def _written_out(
+    input: Tensor, running_mean: Tensor, running_var: Tensor, weight: Tensor | None = None, bias: Tensor | None = None,
+    training: bool = False, momentum: float = 0.1, eps: float = 1e-5,
+) -> Tensor:  # fmt: skip
+    shape = 1, -1, *[1] * (input.dim() - 2)
+    y = (input - running_mean.reshape(shape)) * (running_var + eps).rsqrt().reshape(shape)
+    y = y if weight is None else y * weight.reshape(shape)
+    return (y if bias is None else y + bias.reshape(shape)).to(input.dtype)
 
 
 def _any_score(output: Any) -> Tensor:

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
-from torch.export import Dim, export
+from torch.export import Dim, ExportedProgram, export
 
 from pgig.errors import PgigError
 from pgig.network.outputs import answer_of
@@ -50,10 +50,11 @@ def graph_of(model: nn.Module, example: Tensor) -> Graph:
     signature = exported.graph_signature
     if signature.buffers_to_mutate or signature.user_inputs_to_mutate:
         raise TracingError("it changes its own state or its input")
+    of_input = _depending_on_input(exported)
     for node in exported.graph.nodes:
         if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()) and _is_random(node):
             raise TracingError(f"it draws random numbers ({node.target})")
-        if node.target in _OVER_THE_BATCH:
+        if node.target in _OVER_THE_BATCH and node in of_input:  # weights may be standardised
             raise TracingError("it normalises over the batch")
     names = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
     held = {**exported.state_dict, **exported.constants}
@@ -82,6 +83,15 @@ class _Answering(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return answer_of(self.model(x))
+
+
+def _depending_on_input(exported: ExportedProgram) -> set[fx.Node]:
+    found: set[fx.Node] = set()
+    for node in exported.graph.nodes:
+        is_input = node.op == "placeholder" and node.name in exported.graph_signature.user_inputs
+        if is_input or not found.isdisjoint(node.all_input_nodes):
+            found.add(node)
+    return found
 
 
 def _without_dropout(module: fx.GraphModule) -> None:

@@ -86,7 +86,7 @@ class Plan:
 
     def update(self, rows: Places, boxes: Boxes) -> list[Windows]:
         """Compute anew all that boxes of changed pixels reach, and say where that was. A row may have several."""
-        found = self._windows(boxes)
+        found = self.windows(boxes)
         self._carry(rows, found)
         return found
 
@@ -167,7 +167,7 @@ class Plan:
     def _read(self, number: int, rows: Places, windows: Windows, margin: float, scratch: Scratch) -> Tensor:
         return self.steps[number].caches[margin].read(rows, windows, scratch)
 
-    def _windows(self, boxes: Boxes) -> list[Windows]:
+    def windows(self, boxes: Boxes) -> list[Windows]:
         """For every step a window that holds what changed, of one size for all boxes."""
         spans = [self._spans(axis, boxes[:, axis]) for axis in (0, 1)]
         widths = [(span[:, :, 1] - span[:, :, 0]).max(0) for span in spans]

@@ -23,6 +23,7 @@ from pgig.incremental.operators import (
     pointwise,
 )
 from pgig.incremental.plan import Plan
+from pgig.incremental.reasons import in_words, reason
 from pgig.incremental.windows import Convolution, Operation, Pair
 from pgig.subject.subject import Subject
 
@@ -87,7 +88,7 @@ class _Planner:
                 if node.target is not aten.sym_size.int and all(map(any, zip(known, sizes, strict=True))):
                     self._refused.append(node)
         if not any(isinstance(step.operation, Convolution) for step in self._steps):
-            behind = f" that is not behind {_named(self._refused[0])}" if self._refused else ""
+            behind = f" that is not behind {in_words(self._refused[0])}" if self._refused else ""
             raise TracingError(f"it has no convolution{behind}")
         outputs, rest = self._rest()
         return Plan(self._steps, outputs, rest, self._rest_work(), self._reasons())
@@ -168,11 +169,8 @@ class _Planner:
 
     def _reasons(self) -> tuple[str, ...]:
         """Why layers other than the last few of a classifier are computed whole."""
-        layers = sum(node.target in LAYERS and _first(node.meta["val"]).dim() == 4 for node in self._whole)
-        if not layers:
-            return ()
-        names = ", ".join(dict.fromkeys(_named(node) for node in self._refused))
-        return (f"{layers} convolutions are computed whole, behind {names}",)
+        many = [node for node in self._whole if node.target in LAYERS and self._places(node) > 1]
+        return (reason(self._refused, len(many)),) if many and self._refused else ()
 
     def _rest_work(self) -> int:
         """Multiply-adds of the layers that are computed whole."""
@@ -181,9 +179,14 @@ class _Planner:
             found: Any = arguments_of(node).get("weight") if node.target in LAYERS else None
             weight = self._constants.get(found)
             if weight is not None and weight.dim() > 1:
-                places = _first(node.meta["val"]).shape[2:] if weight.dim() > 2 else ()
-                total += weight.numel() * prod(int(place) for place in places)
+                total += weight.numel() * self._places(node)
         return total
+
+    def _places(self, node: fx.Node) -> int:
+        """Of a layer's output, for one row: pixels of a map, or tokens."""
+        shape = _first(node.meta["val"]).shape
+        is_product = node.target is aten.linear.default
+        return prod(int(size) for size in (shape[1:-1] if is_product else shape[2:]))
 
     def _rest(self) -> tuple[tuple[int, ...], fx.GraphModule]:
         """What is computed whole, as a function of maps."""
@@ -235,10 +238,6 @@ def _evaluated(node: fx.Node, constants: dict[fx.Node, Tensor]) -> Tensor:
     with torch.no_grad():
         result: Tensor = node.target(*args, **kwargs)  # type: ignore[operator]
     return result
-
-
-def _named(node: fx.Node) -> str:
-    return str(node.target).removeprefix("aten.").removesuffix(".default")
 
 
 def _first(value: Any) -> Any:

@@ -76,20 +76,27 @@ class JoinFunction(Function):
 
 
 class NormFunction(Function):
-    """A batch norm (eval) behind a layer: the factor gamma / sigma per channel, or nothing where the rule skips it."""
+    """A batch norm (eval): the factor gamma / sigma per channel; behind a layer, nothing where the rule skips it.
+
+    Torch's own backward pass misreads some strides: of a single row behind views, and where the gradient and the input
+    are laid out differently.
+    """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, active: Active, factor: Tensor, run: Callable[[Tensor], Tensor]) -> Tensor:
-        ctx.active = active
+    def forward(
+        ctx: Any, x: Tensor, active: Active, factor: Tensor, run: Callable[[Tensor], Tensor], skips: bool
+    ) -> Tensor:
+        ctx.active, ctx.skips = active, skips
         ctx.save_for_backward(factor)
         return run(x)
 
     @staticmethod
     def backward(ctx: Any, arriving: Tensor) -> tuple[Tensor | None, ...]:
         (factor,) = ctx.saved_tensors
-        if ctx.active.rule.skips_norm:
-            return arriving, None, None, None
-        return arriving * factor.reshape(1, -1, *[1] * (arriving.dim() - 2)), None, None, None
+        if ctx.skips and ctx.active.rule.skips_norm:
+            return arriving, None, None, None, None
+        sent = arriving * factor.reshape(1, -1, *[1] * (arriving.dim() - 2))
+        return sent.to(arriving.dtype), None, None, None, None
 
 
 def behind_layer(input: Tensor) -> bool:

@@ -159,17 +159,14 @@ class RuleMode(LayerMode):
         check_norm(running_var, training)
 
         def run(x: Tensor) -> Tensor:
-            output = func(x, running_mean, running_var, weight, bias, training, momentum, eps)
-            if output.requires_grad:
-                with torch._C.DisableTorchFunction():  # it is nothing that the model does
-                    output.register_hook(_plainly_laid_out)  # type: ignore[no-untyped-call]
-            return output
+            return func(x, running_mean, running_var, weight, bias, training, momentum, eps)
 
-        if not (self._replaces_norms and behind_layer(input)):
+        if not input.requires_grad:
             return run(input)
         assert running_var is not None
         factor = (running_var + eps).rsqrt() * (1 if weight is None else weight.detach())
-        result: Tensor = NormFunction.apply(input, self, factor, run)  # type: ignore[no-untyped-call]
+        skips = self._replaces_norms and behind_layer(input)
+        result: Tensor = NormFunction.apply(input, self, factor, run, skips)  # type: ignore[no-untyped-call]
         return result
 
     def _dropout(self, func: Operation, *args: Any, **kwargs: Any) -> Tensor:
@@ -205,16 +202,6 @@ def check_norm(running_var: Tensor | None, training: bool) -> None:
             "a batch norm uses the statistics of the batch, so inputs would influence each other: "
             "call model.eval(), and keep track_running_stats on"
         )
-
-
-def _plainly_laid_out(gradient: Tensor) -> Tensor:
-    """The same, for one row, with the strides that its shape says.
-
-    Behind views an axis of size 1 can have any stride, and torch's backward of an eval batch norm misreads some.
-    """
-    if len(gradient) != 1 or gradient.stride(0) == gradient.numel():
-        return gradient
-    return gradient.clone(memory_format=torch.contiguous_format)
 
 
 _RANDOM = "dropout is on, so the model is not a function of its input: call model.eval()"
