@@ -11,7 +11,7 @@ from pgig.errors import PgigError
 from pgig.explaining.check import check as preflight
 from pgig.runs.evaluators import Wish, choose
 from pgig.vision import load_model
-from pgig.vision.models import check_image, classes_of
+from pgig.vision.models import check_image, classes_of, default_preprocess, is_factory
 from pgig.vision.preprocess import example as torch_example
 
 
@@ -19,7 +19,7 @@ from pgig.vision.preprocess import example as torch_example
 def check(
     model: Model,
     weights: Weights = "random",
-    size: Size = 224,
+    size: Size = None,
     threads: Threads = None,
 ) -> None:
     """Look at a model before you rely on it: how every operation is treated, and a self-test of the rules.
@@ -32,8 +32,11 @@ def check(
     `pgig check --model resnet50`
 
     `pgig check --model mynet:make --size 64`
+
+    `pgig check --model timm:mobilenetv3_small_100`
     """
-    network = load_model(model, None if ":" in model and weights == "random" else weights)
+    network = load_model(model, None if is_factory(model) and weights == "random" else weights)
+    size = default_preprocess(model, weights).size if size is None else size
     check_image(network, size)
     image = torch_example(size)
     report = preflight(network, image)

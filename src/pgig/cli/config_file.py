@@ -8,6 +8,7 @@ import typer
 
 from pgig.errors import PgigError
 from pgig.records.config import read_toml
+from pgig.vision.elsewhere import is_elsewhere
 
 
 def options_from_file(context: typer.Context, path: Path | None) -> Path | None:
@@ -56,7 +57,7 @@ def check_no_code(context: typer.Context, config: Path | None, model: str, metho
     """A file may not name code to run: whoever wrote it need not be the one who runs it."""
     for option, named in (("model", [model]), ("methods", methods.split(","))):
         source = context.get_parameter_source(option)
-        code = [name for name in named if ":" in name]
+        code = [name for name in named if ":" in name and not is_elsewhere(name)]
         if code and source is not None and source.name == "DEFAULT_MAP":
             raise PgigError(
                 f"{config} names code to run, {code[0].strip()}, which a file may not: repeat it on the command line, "

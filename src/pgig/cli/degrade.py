@@ -73,7 +73,7 @@ def degrade(
     check_no_code(context, config, network.model, asked.methods)
     request = Request(
         model=network.model, weights=network.weights, images=run.images, limit=run.limit,
-        preprocess=image.preprocess(network.weights), methods=tuple(explainers(asked.methods)),
+        preprocess=image.preprocess(network.model, network.weights), methods=tuple(explainers(asked.methods)),
         protocol=protocol_options.as_protocol(), out=run.out, patterns=asked.patterns, force=asked.force,
         references=asked.references, score=asked.score, target=run.target, labels=run.labels,  # type: ignore[arg-type]
         seed=asked.seed, evaluator=execution.evaluator, workers=execution.workers, batch_size=execution.batch_size,

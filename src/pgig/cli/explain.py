@@ -62,7 +62,7 @@ def explain(
 
     `pgig explain photos/ --model vgg16 --weights default --methods integrated_gradients`
     """
-    preprocess = image.preprocess(network.weights)
+    preprocess = image.preprocess(network.model, network.weights)
     names = read_classes(classes) if classes else []
     sources = find_sources(images)
     skipped: dict[str, str] = {}

@@ -13,19 +13,22 @@ from pgig.errors import PgigError
 from pgig.patterns.patterns import Patterns
 from pgig.vision import MODELS, Preprocess
 from pgig.vision.decoding import MAX_PIXELS
-from pgig.vision.published import PUBLISHED_PREPROCESS
+from pgig.vision.models import default_preprocess
 
 Model = Annotated[
-    str, typer.Option(help=f"One of {', '.join(MODELS)}; or `module:factory`, your own callable that returns a module.")
+    str,
+    typer.Option(
+        help=f"One of {', '.join(MODELS)}; or `timm:NAME`, `hf:NAME`; or `module:factory`, your own callable."
+    ),
 ]
 Weights = Annotated[
     str | None,
     typer.Option(
-        help="A safetensors or .pth file, a URL, `default` (torchvision's, downloaded), `random`, or the published "
-        "VGG-16 as .npz, which also sets its preprocessing."
+        help="A safetensors or .pth file, a URL, `default` (published ones, downloaded or of a package), `random`, or "
+        "the published VGG-16 as .npz, which also sets its preprocessing."
     ),
 ]
-Size = Annotated[int, typer.Option(help="Side of the centre crop.")]
+Size = Annotated[int | None, typer.Option(help="Side of the centre crop; without, the model's own, mostly 224.")]
 Threads = Annotated[
     int | None, typer.Option(help="Of torch; without, its own choice.", callback=lambda value: set_threads(value))
 ]
@@ -50,10 +53,12 @@ class ModelOptions:
 class PreprocessOptions:
     """How image files become what the model takes."""
 
-    size: Size = 224
-    resize: Annotated[int, typer.Option(help="Short side before the crop.")] = 256
+    size: Size = None
+    resize: Annotated[
+        int | None, typer.Option(help="Short side before the crop; without, the model's own, mostly 256.")
+    ] = None
     mean: Annotated[
-        str | None, typer.Option(help="Three numbers for values in 0..1, comma between; without, ImageNet's.")
+        str | None, typer.Option(help="Three numbers for values in 0..1, comma between; without, the model's own.")
     ] = None
     std: Annotated[str | None, typer.Option(help="Likewise.")] = None
     channels: Annotated[str | None, typer.Option(help="`RGB` (without) or `BGR`.")] = None
@@ -61,12 +66,12 @@ class PreprocessOptions:
         MAX_PIXELS
     )
 
-    def preprocess(self, weights: str | None) -> Preprocess:
-        """What is not given is as the weights have it."""
-        default = PUBLISHED_PREPROCESS if weights and weights.endswith(".npz") else Preprocess()
+    def preprocess(self, model: str, weights: str | None) -> Preprocess:
+        """What is not given is as the model and its weights have it."""
+        default = default_preprocess(model, weights)
         return Preprocess(
-            size=self.size,
-            resize=self.resize,
+            size=default.size if self.size is None else self.size,
+            resize=default.resize if self.resize is None else self.resize,
             mean=default.mean if self.mean is None else _three(self.mean, "mean"),
             std=default.std if self.std is None else _three(self.std, "std"),
             channels=default.channels if self.channels is None else self.channels,  # type: ignore[arg-type]

@@ -93,7 +93,7 @@ def patterns(
     if imported is not None:
         found = read_published_patterns(imported).for_model(model)
     else:
-        found = _estimated(model, network.model, asked, image.preprocess(network.weights), out)
+        found = _estimated(model, network.model, asked, image.preprocess(network.model, network.weights), out)
     found.save(out)
     if imported is None and asked.moments is None:
         asked.checkpoint(out).unlink(missing_ok=True)

@@ -68,7 +68,7 @@ def randomize(
     listed: Any = tuple(dict.fromkeys(mode.strip() for mode in modes.split(",") if mode.strip()))
     job = Randomization(
         model=network.model, images=ImageFolder.open(images).first(limit),
-        preprocess=image.preprocess(network.weights), methods=tuple(names_in(methods)), out=out,
+        preprocess=image.preprocess(network.model, network.weights), methods=tuple(names_in(methods)), out=out,
         patterns=Patterns.load(patterns) if patterns else None,
         estimation=ImageFolder.open(estimate_from).first(estimate_limit) if estimate_from else None,
         modes=listed, layers=layers, score=score, seed=seed,  # type: ignore[arg-type]

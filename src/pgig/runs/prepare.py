@@ -26,7 +26,7 @@ from pgig.runs.worker import Worker
 from pgig.subject.rows import check_rows
 from pgig.subject.subject import Subject
 from pgig.vision.image_folder import ImageFolder
-from pgig.vision.models import classes_of, load_model
+from pgig.vision.models import classes_of, is_factory, load_model
 from pgig.vision.preprocess import example
 
 
@@ -99,7 +99,7 @@ def worker_maker(prepared: Prepared, backend: Backend) -> partial[Worker]:
 
 def _checked_digest(asked: Request, subject: Subject) -> str:
     digest = digest_of(subject.digest)
-    if ":" in asked.model and digest_of(Subject(load_model(asked.model, asked.weights)).digest) != digest:
+    if is_factory(asked.model) and digest_of(Subject(load_model(asked.model, asked.weights)).digest) != digest:
         raise PgigError(
             f"{asked.model} is another model each time it is made, or changes itself: give it weights, or seed it"
         )

@@ -9,10 +9,14 @@ from pgig.errors import PgigError
 from pgig.network.checks import check_finite, check_usable
 from pgig.network.outputs import answer_of
 from pgig.plugins import imported
+from pgig.vision.architectures.efficientnet_lite import SCALES, efficientnet_lite
 from pgig.vision.architectures.resnet import resnet
 from pgig.vision.architectures.squeezenet import squeezenet
 from pgig.vision.architectures.vgg import vgg
-from pgig.vision.preprocess import example
+from pgig.vision.efficientnet_files import packaged_weights, preprocess_of, renamed
+from pgig.vision.elsewhere import is_elsewhere, load_elsewhere, preprocess_elsewhere
+from pgig.vision.preprocess import Preprocess, example
+from pgig.vision.published import PUBLISHED_PREPROCESS
 from pgig.vision.weights import load_weights, read_weights
 
 _VGG = tuple(f"vgg{depth}{norm}" for norm in ("", "_bn") for depth in (11, 13, 16, 19))
@@ -20,32 +24,55 @@ MODELS: Mapping[str, Callable[[str, int], nn.Module]] = {
     **dict.fromkeys(_VGG, vgg),
     **dict.fromkeys(("squeezenet1_0", "squeezenet1_1"), squeezenet),
     **dict.fromkeys(("resnet18", "resnet34", "resnet50"), resnet),
+    **dict.fromkeys(SCALES, efficientnet_lite),
 }
-_LAST_LAYER = {"vgg": "classifier.6.weight", "squeezenet": "classifier.1.weight", "resnet": "fc.weight"}
+_LAST_LAYER = {"vgg": "classifier.6.weight", "squeezenet": "classifier.1.weight", "resnet": "fc.weight",
+               "efficientnet": "classifier.weight"}  # fmt: skip
 
 
 def load_model(model: str, weights: str | None = None) -> nn.Module:
     """A model in eval mode.
 
-    model: a name out of `MODELS`, or `module:factory`, a callable without arguments that returns a module. Only ever
-        take the latter from the person at the keyboard: it runs code.
-    weights: a file, a URL, `default` (torchvision's, by torch.hub) or, for a named model, `random`.
+    model: a name out of `MODELS`, `timm:NAME`, `hf:NAME` (a name or a folder), or `module:factory`, a callable without
+        arguments that returns a module. Only ever take the latter from the person at the keyboard: it runs code.
+    weights: a file, a URL, `default` (torchvision's, by torch.hub; a package's) or, for a named model, `random`.
     """
-    if ":" in model:
+    if is_elsewhere(model):
+        return _checked(load_elsewhere(model, weights).eval())
+    if is_factory(model):
         module = _from_factory(model)
         if weights not in (None, "random"):
             load_weights(module, read_weights(weights))
         return _checked(module.eval())
     if model not in MODELS:
-        raise PgigError(f"unknown model {model!r}; known: {', '.join(MODELS)}, or module:factory for your own")
+        raise PgigError(
+            f"unknown model {model!r}; known: {', '.join(MODELS)}, timm:NAME, hf:NAME, or module:factory for your own"
+        )
     if weights is None:
         raise PgigError(f"{model} needs weights: give a file or a URL, 'default' for torchvision's, or 'random'")
     if weights == "random":
         return MODELS[model](model, 1000).eval()
-    state = read_weights(weights, model)
+    if model in SCALES:
+        state = renamed(model, read_weights(str(packaged_weights(model)) if weights == "default" else weights))
+    else:
+        state = read_weights(weights, model)
     module = MODELS[model](model, _classes(model, state))
     load_weights(module, state)
     return _checked(module.eval())
+
+
+def is_factory(model: str) -> bool:
+    """Does a model's name say which code of the caller's makes it?"""
+    return ":" in model and not is_elsewhere(model)
+
+
+def default_preprocess(model: str, weights: str | None) -> Preprocess:
+    """As a model, or its weights, want images."""
+    if weights and weights.endswith(".npz"):
+        return PUBLISHED_PREPROCESS
+    if is_elsewhere(model):
+        return preprocess_elsewhere(model)
+    return preprocess_of(model) if model in SCALES else Preprocess()
 
 
 def _checked(model: nn.Module) -> nn.Module:

@@ -1,0 +1,110 @@
+"""Models of other packages by name, `timm:NAME` and `hf:NAME`, with their preprocessing; imported when asked for."""
+
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeVar
+
+from torch import nn
+
+from pgig.errors import PgigError
+from pgig.vision.preprocess import Preprocess
+from pgig.vision.weights import load_weights, read_weights
+
+T = TypeVar("T")
+PREFIXES = "timm:", "hf:"
+
+
+def is_elsewhere(model: str) -> bool:
+    return model.startswith(PREFIXES)
+
+
+def load_elsewhere(model: str, weights: str | None) -> nn.Module:
+    """weights: `default`, what the package publishes; `random`; or a file of the package's own names."""
+    source, _, name = model.partition(":")
+    if weights is None:
+        weights = "default" if source == "hf" else None
+    if weights is None:
+        raise PgigError(f"{model} needs weights: give a file, 'default' for those that timm publishes, or 'random'")
+    made = _timm_model(name, weights) if source == "timm" else _hf_model(name, weights)
+    if weights not in ("default", "random"):
+        load_weights(made, read_weights(weights))
+    return made
+
+
+def preprocess_elsewhere(model: str) -> Preprocess:
+    """As the model's configuration says; what it does not say is ImageNet's."""
+    source, _, name = model.partition(":")
+    return _timm_preprocess(name) if source == "timm" else _hf_preprocess(name)
+
+
+def _package(name: str, extra: str) -> ModuleType:
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        raise PgigError(f"this model needs the package {name}: pip install 'pgig[{extra}]'") from error
+    except (ImportError, RuntimeError) as error:  # a torchvision that does not fit torch ends its import
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise PgigError(f"{name} cannot be imported: {reason}") from error
+
+
+def _timm_model(name: str, weights: str) -> nn.Module:
+    timm: Any = _package("timm", "timm")
+    if name not in timm.list_models() and not timm.is_model(name.split(".")[0]):
+        near = ", ".join(timm.list_models(f"*{name.split('_')[0]}*")[:4])
+        raise PgigError(f"timm has no model {name!r}" + (f"; there are {near}, ..." if near else ""))
+    made: nn.Module = _made(lambda: timm.create_model(name, pretrained=weights == "default"), f"timm:{name}")
+    return made
+
+
+def _timm_preprocess(name: str) -> Preprocess:
+    timm = _package("timm", "timm")
+    config: Any = timm.get_pretrained_cfg(name)
+    if config is None:
+        return Preprocess()
+    size = int(config.input_size[-1])
+    known: dict[str, Any] = {key: tuple(map(float, getattr(config, key))) for key in ("mean", "std")}
+    return Preprocess(size=size, resize=max(size, int(size / (config.crop_pct or 1))), **known)
+
+
+def _hf_model(name: str, weights: str) -> nn.Module:
+    transformers = _package("transformers", "hf")
+    kind = transformers.AutoModelForImageClassification
+    made: nn.Module
+    if weights == "default":
+        made = _made(lambda: kind.from_pretrained(name, use_safetensors=True, trust_remote_code=False), f"hf:{name}")
+        return made
+    config = _made(lambda: transformers.AutoConfig.from_pretrained(name, trust_remote_code=False), f"hf:{name}")
+    made = _made(lambda: kind.from_config(config, trust_remote_code=False), f"hf:{name}")
+    return made
+
+
+def _hf_preprocess(name: str) -> Preprocess:
+    transformers = _package("transformers", "hf")
+    try:
+        about, _ = transformers.ImageProcessingMixin.get_image_processor_dict(name)
+    except (OSError, ValueError):  # it has none
+        return Preprocess()
+    side = _side(about.get("size"))
+    size = _side(about.get("crop_size")) if about.get("do_center_crop") else side
+    size = size or side or Preprocess().size
+    known: dict[str, Any] = {
+        key: tuple(map(float, about[f"image_{key}"])) for key in ("mean", "std") if about.get(f"image_{key}")
+    }
+    return Preprocess(size=size, resize=max(size, side or size), **known)
+
+
+def _side(size: Any) -> int | None:
+    if isinstance(size, dict):
+        size = size.get("height", size.get("shortest_edge"))
+    return int(size) if isinstance(size, int) else None
+
+
+def _made(make: Callable[[], T], name: str) -> T:
+    try:
+        return make()
+    except Exception as error:  # packages fail in their own ways: no network, no such file, no safetensors in it
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        missing = "" if Path(name.partition(":")[2]).exists() else " (a folder of this name does not exist)"
+        raise PgigError(f"cannot make {name}: {reason}{missing if name.startswith('hf:') else ''}") from error
