@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 READY = $(VENV)/.ready
 
-.PHONY: demo test style check bench faults reproduction docs clean
+.PHONY: demo test style check bench faults zoo reproduction docs clean
 
 demo: $(READY)
 	$(BIN)/pgig demo --out demo
@@ -30,6 +30,12 @@ bench: $(READY)
 faults: $(READY)
 	$(BIN)/python tests/faults/run_campaigns.py --write
 	HYPOTHESIS_PROFILE=faults $(BIN)/python -m pytest -n 2 --dist worksteal -m "drawn or faults"
+
+# an hour: small models of some two hundred families through everything; stopped, it goes on. Writes docs/models.md
+zoo: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -r zoo/requirements.txt
+	$(BIN)/python zoo/run.py
+	$(BIN)/python zoo/page.py
 
 # hours; stopped, it goes on: make reproduction IMAGES=folder WEIGHTS=squeezenet1_0.safetensors
 reproduction: $(READY)

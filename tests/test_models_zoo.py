@@ -4,9 +4,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from zoo import ZOO, made
 
 import pgig
+from zoo import ZOO, made
 
 
 @pytest.mark.filterwarnings("ignore:.*unreliable:pgig.PgigWarning")  # a few random images are few samples

@@ -4,12 +4,12 @@ import pytest
 import torch
 from networks import NETWORKS, Centring, images, network
 from torch import nn
-from zoo import ZOO, made
 
 import pgig
 from pgig.network.convolution import Convolution
 from pgig.vision import load_model
 from pgig.vision.preprocess import example
+from zoo import ZOO, made
 
 
 @pytest.mark.parametrize("name", ZOO)

@@ -4,9 +4,9 @@ import pytest
 import torch
 from networks import network
 from torch import nn
-from zoo import made
 
 import pgig
+from zoo import made
 
 
 def test_the_pattern_explains_what_weights_and_chance_do_not():

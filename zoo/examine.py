@@ -217,7 +217,7 @@ def _guided(family: Family, model: nn.Module, found: Found) -> None:
     for module in hooked.modules():
         if isinstance(module, _GATES) or _is_own_gate(module):
             if hasattr(module, "inplace"):
-                module.inplace = False
+                setattr(module, "inplace", False)  # noqa: B010 (mypy takes it for a submodule)
             module.register_forward_hook(after)
     wanted, _ = precise.by_autograd(hooked)
     if calls != sum(found.gates.values()):

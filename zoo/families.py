@@ -220,15 +220,30 @@ def _images(size: int) -> Callable[[int], dict[str, Any]]:
 
 # the name of a family -> a variant, and the side of its images
 TORCHVISION = {
-    "alexnet": ("alexnet", 96), "vgg": ("vgg11_bn", 64), "squeezenet": ("squeezenet1_1", 96), "googlenet": ("googlenet", 96),
-    "inception": ("inception_v3", 128), "densenet": ("densenet121", 96), "mobilenet v2": ("mobilenet_v2", 96),
-    "mobilenet v3": ("mobilenet_v3_small", 96), "mnasnet": ("mnasnet0_5", 96), "shufflenet v2": ("shufflenet_v2_x0_5", 96),
-    "efficientnet": ("efficientnet_b0", 96), "efficientnet v2": ("efficientnet_v2_s", 96), "convnext": ("convnext_tiny", 96),
-    "regnet": ("regnet_y_400mf", 96), "resnet": ("resnet18", 96), "resnext": ("resnext50_32x4d", 96),
-    "wide resnet": ("wide_resnet50_2", 64), "swin": ("swin_t", 96), "swin v2": ("swin_v2_t", 96), "maxvit": ("maxvit_t", 224),
-    "segmentation lraspp": ("lraspp_mobilenet_v3_large", 96), "segmentation deeplab": ("deeplabv3_mobilenet_v3_large", 96),
+    "alexnet": ("alexnet", 96),
+    "vgg": ("vgg11_bn", 64),
+    "squeezenet": ("squeezenet1_1", 96),
+    "googlenet": ("googlenet", 96),
+    "inception": ("inception_v3", 128),
+    "densenet": ("densenet121", 96),
+    "mobilenet v2": ("mobilenet_v2", 96),
+    "mobilenet v3": ("mobilenet_v3_small", 96),
+    "mnasnet": ("mnasnet0_5", 96),
+    "shufflenet v2": ("shufflenet_v2_x0_5", 96),
+    "efficientnet": ("efficientnet_b0", 96),
+    "efficientnet v2": ("efficientnet_v2_s", 96),
+    "convnext": ("convnext_tiny", 96),
+    "regnet": ("regnet_y_400mf", 96),
+    "resnet": ("resnet18", 96),
+    "resnext": ("resnext50_32x4d", 96),
+    "wide resnet": ("wide_resnet50_2", 64),
+    "swin": ("swin_t", 96),
+    "swin v2": ("swin_v2_t", 96),
+    "maxvit": ("maxvit_t", 224),
+    "segmentation lraspp": ("lraspp_mobilenet_v3_large", 96),
+    "segmentation deeplab": ("deeplabv3_mobilenet_v3_large", 96),
     "video r3d": ("r3d_18", 32),
-}  # fmt: skip
+}
 
 
 def _torchvision() -> Iterator[Family]:
@@ -249,8 +264,16 @@ def _videos(size: int) -> Callable[[int], dict[str, Any]]:
     return lambda rows: {"x": torch.randn(rows, 3, 4, size, size, generator=torch.Generator().manual_seed(0))}
 
 
-_TEXT = {"vocab_size": 200, "hidden_size": 48, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 96,
-         "max_position_embeddings": 64, "num_labels": 4, "pad_token_id": 0}  # fmt: skip
+_TEXT = {
+    "vocab_size": 200,
+    "hidden_size": 48,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "intermediate_size": 96,
+    "max_position_embeddings": 64,
+    "num_labels": 4,
+    "pad_token_id": 0,
+}
 _GPT = {
     "vocab_size": 200,
     "n_embd": 48,
@@ -264,58 +287,142 @@ _LLAMA = {**_TEXT, "num_key_value_heads": 2}
 # the name of a family -> its configuration, its class, and options of the configuration
 TEXTS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "bert": ("BertConfig", "BertForSequenceClassification", _TEXT),
-    "distilbert": ("DistilBertConfig", "DistilBertForSequenceClassification",
-                   {"vocab_size": 200, "dim": 48, "n_layers": 3, "n_heads": 4, "hidden_dim": 96, "num_labels": 4}),
+    "distilbert": (
+        "DistilBertConfig",
+        "DistilBertForSequenceClassification",
+        {"vocab_size": 200, "dim": 48, "n_layers": 3, "n_heads": 4, "hidden_dim": 96, "num_labels": 4},
+    ),
     "roberta": ("RobertaConfig", "RobertaForSequenceClassification", {**_TEXT, "pad_token_id": 1}),
     "albert": ("AlbertConfig", "AlbertForSequenceClassification", {**_TEXT, "embedding_size": 24}),
     "electra": ("ElectraConfig", "ElectraForSequenceClassification", {**_TEXT, "embedding_size": 24}),
-    "deberta v2": ("DebertaV2Config", "DebertaV2ForSequenceClassification",
-                   {**_TEXT, "relative_attention": True, "pos_att_type": ["p2c", "c2p"]}),
+    "deberta v2": (
+        "DebertaV2Config",
+        "DebertaV2ForSequenceClassification",
+        {**_TEXT, "relative_attention": True, "pos_att_type": ["p2c", "c2p"]},
+    ),
     "mpnet": ("MPNetConfig", "MPNetForSequenceClassification", {**_TEXT, "pad_token_id": 1}),
-    "funnel": ("FunnelConfig", "FunnelForSequenceClassification",
-               {"vocab_size": 200, "block_sizes": [1, 1], "d_model": 48, "n_head": 4, "d_head": 12, "d_inner": 96, "num_labels": 4}),
-    "xlnet": ("XLNetConfig", "XLNetForSequenceClassification",
-              {"vocab_size": 200, "d_model": 48, "n_layer": 2, "n_head": 4, "d_inner": 96, "num_labels": 4}),
-    "bart": ("BartConfig", "BartForSequenceClassification",
-             {"vocab_size": 200, "d_model": 48, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4,
-              "decoder_attention_heads": 4, "encoder_ffn_dim": 96, "decoder_ffn_dim": 96, "max_position_embeddings": 64,
-              "num_labels": 4, "pad_token_id": 0, "eos_token_id": 2}),
-    "t5": ("T5Config", "T5ForSequenceClassification",
-           {"vocab_size": 200, "d_model": 48, "d_kv": 12, "d_ff": 96, "num_layers": 2, "num_heads": 4, "num_labels": 4,
-            "pad_token_id": 0, "eos_token_id": 2, "decoder_start_token_id": 0}),
+    "funnel": (
+        "FunnelConfig",
+        "FunnelForSequenceClassification",
+        {
+            "vocab_size": 200,
+            "block_sizes": [1, 1],
+            "d_model": 48,
+            "n_head": 4,
+            "d_head": 12,
+            "d_inner": 96,
+            "num_labels": 4,
+        },
+    ),
+    "xlnet": (
+        "XLNetConfig",
+        "XLNetForSequenceClassification",
+        {"vocab_size": 200, "d_model": 48, "n_layer": 2, "n_head": 4, "d_inner": 96, "num_labels": 4},
+    ),
+    "bart": (
+        "BartConfig",
+        "BartForSequenceClassification",
+        {
+            "vocab_size": 200,
+            "d_model": 48,
+            "encoder_layers": 2,
+            "decoder_layers": 2,
+            "encoder_attention_heads": 4,
+            "decoder_attention_heads": 4,
+            "encoder_ffn_dim": 96,
+            "decoder_ffn_dim": 96,
+            "max_position_embeddings": 64,
+            "num_labels": 4,
+            "pad_token_id": 0,
+            "eos_token_id": 2,
+        },
+    ),
+    "t5": (
+        "T5Config",
+        "T5ForSequenceClassification",
+        {
+            "vocab_size": 200,
+            "d_model": 48,
+            "d_kv": 12,
+            "d_ff": 96,
+            "num_layers": 2,
+            "num_heads": 4,
+            "num_labels": 4,
+            "pad_token_id": 0,
+            "eos_token_id": 2,
+            "decoder_start_token_id": 0,
+        },
+    ),
     "gpt2": ("GPT2Config", "GPT2ForSequenceClassification", _GPT),
     "gpt neox": ("GPTNeoXConfig", "GPTNeoXForSequenceClassification", _TEXT),
-    "opt": ("OPTConfig", "OPTForSequenceClassification",
-            {**_TEXT, "ffn_dim": 96, "word_embed_proj_dim": 48}),
-    "bloom": ("BloomConfig", "BloomForSequenceClassification",
-              {"vocab_size": 200, "hidden_size": 48, "n_layer": 2, "n_head": 4, "num_labels": 4, "pad_token_id": 0}),
+    "opt": ("OPTConfig", "OPTForSequenceClassification", {**_TEXT, "ffn_dim": 96, "word_embed_proj_dim": 48}),
+    "bloom": (
+        "BloomConfig",
+        "BloomForSequenceClassification",
+        {"vocab_size": 200, "hidden_size": 48, "n_layer": 2, "n_head": 4, "num_labels": 4, "pad_token_id": 0},
+    ),
     "llama": ("LlamaConfig", "LlamaForSequenceClassification", _LLAMA),
     "mistral": ("MistralConfig", "MistralForSequenceClassification", _LLAMA),
     "qwen2": ("Qwen2Config", "Qwen2ForSequenceClassification", _LLAMA),
     "gemma": ("GemmaConfig", "GemmaForSequenceClassification", {**_LLAMA, "head_dim": 12}),
-    "modernbert": ("ModernBertConfig", "ModernBertForSequenceClassification",
-                   {**_TEXT, "cls_token_id": 1, "sep_token_id": 2, "bos_token_id": 1, "eos_token_id": 2}),
-}  # fmt: skip
-_VISION = {"hidden_size": 48, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 96, "image_size": 64,
-           "patch_size": 8, "num_labels": 4}  # fmt: skip
+    "modernbert": (
+        "ModernBertConfig",
+        "ModernBertForSequenceClassification",
+        {**_TEXT, "cls_token_id": 1, "sep_token_id": 2, "bos_token_id": 1, "eos_token_id": 2},
+    ),
+}
+_VISION = {
+    "hidden_size": 48,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "intermediate_size": 96,
+    "image_size": 64,
+    "patch_size": 8,
+    "num_labels": 4,
+}
 PICTURES: dict[str, tuple[str, str, dict[str, Any], int]] = {
     "vit": ("ViTConfig", "ViTForImageClassification", _VISION, 64),
     "deit": ("DeiTConfig", "DeiTForImageClassification", _VISION, 64),
     "beit": ("BeitConfig", "BeitForImageClassification", _VISION, 64),
     "dinov2": ("Dinov2Config", "Dinov2ForImageClassification", {**_VISION, "mlp_ratio": 2}, 64),
-    "convnext": ("ConvNextConfig", "ConvNextForImageClassification",
-                 {"hidden_sizes": [16, 24, 32, 48], "depths": [1, 1, 2, 1], "num_labels": 4}, 64),
-    "swin": ("SwinConfig", "SwinForImageClassification",
-             {"image_size": 64, "embed_dim": 24, "depths": [1, 2], "num_heads": [2, 4], "window_size": 4, "num_labels": 4}, 64),
-    "segformer": ("SegformerConfig", "SegformerForImageClassification",
-                  {"hidden_sizes": [16, 24, 32, 48], "depths": [1, 1, 1, 1], "num_labels": 4}, 64),
-    "mobilevit": ("MobileViTConfig", "MobileViTForImageClassification",
-                  {"image_size": 64, "hidden_sizes": [24, 32, 48], "neck_hidden_sizes": [8, 12, 16, 24, 32, 48, 64],
-                   "num_labels": 4, "initializer_range": 0.2}, 64),
-    "resnet": ("ResNetConfig", "ResNetForImageClassification",
-               {"embedding_size": 16, "hidden_sizes": [16, 24, 32, 48], "depths": [1, 1, 1, 1], "num_labels": 4}, 64),
+    "convnext": (
+        "ConvNextConfig",
+        "ConvNextForImageClassification",
+        {"hidden_sizes": [16, 24, 32, 48], "depths": [1, 1, 2, 1], "num_labels": 4},
+        64,
+    ),
+    "swin": (
+        "SwinConfig",
+        "SwinForImageClassification",
+        {"image_size": 64, "embed_dim": 24, "depths": [1, 2], "num_heads": [2, 4], "window_size": 4, "num_labels": 4},
+        64,
+    ),
+    "segformer": (
+        "SegformerConfig",
+        "SegformerForImageClassification",
+        {"hidden_sizes": [16, 24, 32, 48], "depths": [1, 1, 1, 1], "num_labels": 4},
+        64,
+    ),
+    "mobilevit": (
+        "MobileViTConfig",
+        "MobileViTForImageClassification",
+        {
+            "image_size": 64,
+            "hidden_sizes": [24, 32, 48],
+            "neck_hidden_sizes": [8, 12, 16, 24, 32, 48, 64],
+            "num_labels": 4,
+            "initializer_range": 0.2,
+        },
+        64,
+    ),
+    "resnet": (
+        "ResNetConfig",
+        "ResNetForImageClassification",
+        {"embedding_size": 16, "hidden_sizes": [16, 24, 32, 48], "depths": [1, 1, 1, 1], "num_labels": 4},
+        64,
+    ),
     "clip vision": ("CLIPVisionConfig", "CLIPForImageClassification", _VISION, 64),
-}  # fmt: skip
+}
 
 
 def _transformers() -> Iterator[Family]:
@@ -324,7 +431,8 @@ def _transformers() -> Iterator[Family]:
     def made(config: str, kind: str, options: dict[str, Any]) -> nn.Module:
         found = getattr(transformers, config)(**options)
         if kind.startswith("CLIP"):
-            found = transformers.CLIPConfig(vision_config=found.to_dict(), num_labels=4)
+            found = transformers.CLIPConfig(vision_config=found.to_dict())
+            found.num_labels = 4
         # attention as torch's own operations, which every model has
         found._attn_implementation = "sdpa" if kind.startswith(("Bert", "Distil", "GPT2", "ViT", "Llama")) else "eager"
         model: nn.Module = getattr(transformers, kind)(found)
@@ -348,4 +456,4 @@ def _pixels(size: int) -> Callable[[int], dict[str, Any]]:
 
 def given(example: dict[str, Any]) -> Tensor | dict[str, Any]:
     """As check, attribute and estimate_patterns take it."""
-    return example["x"] if "x" in example else example
+    return example.get("x", example)
