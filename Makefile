@@ -35,7 +35,7 @@ faults: $(READY)
 zoo: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -r zoo/requirements.txt
 	$(BIN)/python zoo/run.py
-	$(BIN)/python zoo/page.py
+	$(BIN)/python zoo/models_page.py
 
 # hours; stopped, it goes on: make reproduction IMAGES=folder WEIGHTS=squeezenet1_0.safetensors
 reproduction: $(READY)

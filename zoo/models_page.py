@@ -10,9 +10,9 @@ HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "models.md"
 HEAD = """# Every model that people have
 
-`pgig check --model ...` (or `pgig.check(model, example)`) says of a model what is in this table: which gates it has, which
-of its layers get patterns, and whether the rules can be trusted on it. The table is what `make zoo` found: one small
-variant of each family, with random weights, through
+`pgig check --model ...` (or `pgig.check(model, example)`) says of a model what is in this table: which gates it has,
+which of its layers get patterns, and whether the rules can be trusted on it. The table is what `make zoo` found: one
+small variant of each family, with random weights, through
 
 - `check`, with its self-test;
 - the gradient against autograd's, and patterns of ones against the gradient (in float64, where the model runs in that);
@@ -20,10 +20,11 @@ variant of each family, with random weights, through
 - patterns estimated from 16 inputs, and PGIG with them: finite, and not zero;
 - the plan of incremental inference against the model, a patch of noise in the middle of the image.
 
-Coverage is the share of the layers' weights that have patterns. Paths count the ways on which branches that are added come
-from the input: patterns restore the signal on each, so that attributions grow with them unless joins are shared
-([patterns](patterns.md#joins)). The last column has how many times fewer multiply-adds a degradation step takes in windows,
-and from where on the model is computed whole.
+Coverage is the share of the layers' weights that have patterns. Paths count the ways on which branches that are added
+come from the input: patterns restore the signal on each, so that attributions grow with them unless joins are shared
+([patterns](patterns.md#joins)). The last column has how many times fewer multiply-adds a degradation step takes in
+windows, and from where on the model is computed whole. "none seen" are gates that a model writes out in its own
+arithmetic.
 """
 
 
