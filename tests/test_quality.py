@@ -44,3 +44,24 @@ def test_every_geometry_can_be_measured(name):
 def test_no_data_is_an_error():
     with pytest.raises(pgig.PgigError, match="no data"):
         pgig.signal_quality(network("chain"), {}, [])
+
+
+def test_a_norm_behind_a_layer_changes_no_quality():
+    """Patterns belong to the weight with the norm folded in: rho is that of the folded network."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(3, 6, 3), nn.BatchNorm2d(6), nn.ReLU(), nn.Flatten(), nn.Linear(6 * 36, 3)).eval()
+    nn.init.uniform_(model[1].weight, 0.2, 3)
+    model[1].running_var.uniform_(0.2, 3)
+    folded = nn.Sequential(nn.Conv2d(3, 6, 3), nn.ReLU(), nn.Flatten(), nn.Linear(6 * 36, 3)).eval()
+    factor = (model[1].weight / (model[1].running_var + model[1].eps).sqrt()).detach()
+    with torch.no_grad():
+        folded[0].weight[:] = model[0].weight * factor[:, None, None, None]
+        folded[0].bias[:] = model[0].bias * factor + model[1].bias
+        folded[3].weight[:], folded[3].bias[:] = model[4].weight, model[4].bias
+    mixing = torch.randn(192, 192, generator=torch.Generator().manual_seed(1)) / 8
+    data = (torch.randn(300, 192) @ mixing).reshape(300, 3, 8, 8)
+    found, wanted = (
+        pgig.signal_quality(m, pgig.estimate_patterns(m, [data[:150]]), [data[150:]]) for m in (model, folded)
+    )
+    assert found["0"].pattern == pytest.approx(wanted["0"].pattern, rel=1e-3)
+    assert found["0"].pattern > found["0"].random

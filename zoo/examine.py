@@ -117,7 +117,7 @@ def _runs_in_float64(family: Family, model: nn.Module) -> bool:
 
 
 class _InFloat64:
-    """The model in float64, where it runs in that, and its input where that has a gradient: an image, or an embedding."""
+    """The model in float64, where it runs in that, and its input where that has a gradient."""
 
     def __init__(self, family: Family, model: nn.Module) -> None:
         self.dtype = torch.float64 if _runs_in_float64(family, model) else torch.float32

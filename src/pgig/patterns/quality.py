@@ -176,7 +176,7 @@ def _quality(sample: _Sample, given: Mapping[str, Tensor], generator: torch.Gene
     random = torch.randn(w.shape, generator=generator, dtype=torch.float64)
     directions = {
         "weight": w / w.square().sum(1, keepdim=True),
-        **{name: sample.form.rows(p.detach().cpu()).double()[sample.units] for name, p in given.items()},
+        **{name: _along(sample.form.rows(p.detach().cpu()).double()[sample.units], w) for name, p in given.items()},
         "random": random / (random * w).sum(1, keepdim=True),
     }
     found = {
@@ -188,6 +188,12 @@ def _quality(sample: _Sample, given: Mapping[str, Tensor], generator: torch.Gene
         for name, direction in directions.items()
     }
     return {name: float(torch.tensor(rho).median()) if rho else 0.0 for name, rho in found.items()}
+
+
+def _along(direction: Tensor, w: Tensor) -> Tensor:
+    """With w.p = 1: patterns have that for the weight with a batch norm folded in, which y here is without."""
+    along = (direction * w).sum(1, keepdim=True)
+    return direction / torch.where(along == 0, 1.0, along)
 
 
 def _rho(x: Tensor, y: Tensor, direction: Tensor) -> float:
