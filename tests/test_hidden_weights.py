@@ -252,3 +252,37 @@ def test_layers_other_parameters_and_unused_heads_are_told_apart():
         "positions", "scale", "norm", "norm.bias", "body.bias", "head.bias", "lstm.bias_ih_l0", "lstm.bias_hh_l0",
     }  # fmt: skip
     assert traced.unused == ["other_head", "other_head.bias"]
+
+
+@pytest.mark.parametrize(
+    "scale", [lambda m: torch.tensor(0.5).double(), lambda m: m.mask.double(), lambda m: torch.ones(4, 4).double()]
+)
+def test_constants_leave_a_computed_weight_a_layer(scale):
+    class Scaled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer, self.head = nn.Linear(4, 4).double(), nn.Linear(4, 2).double()
+            self.register_buffer("mask", torch.arange(16).reshape(4, 4) % 3 > 0)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.head(F.linear(x, self.layer.weight * scale(self), self.layer.bias).relu())
+
+    torch.manual_seed(0)
+    model, x = Scaled().eval(), torch.randn(40, 4).double()
+    assert list(pgig.estimate_patterns(model, [x])) == ["layer", "head"]
+    assert pgig.check(model, x[:2]).covered == 1
+
+
+def test_what_was_overwritten_is_a_weight_no_more():
+    class Overwritten(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.token, self.layer = nn.Parameter(torch.randn(1, 3)), nn.Linear(3, 3)
+
+        def forward(self, x: Tensor) -> Tensor:
+            y = self.token.expand(len(x), 3).clone()
+            y += self.layer(x)
+            return F.batch_norm(y, None, None, training=True)
+
+    with pytest.raises(pgig.PgigError, match="statistics of the batch"):
+        pgig.attribute("gradient", Overwritten().eval(), torch.randn(4, 3), batch_size="whole")

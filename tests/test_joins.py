@@ -193,3 +193,46 @@ def test_checkpoints_that_add_again_are_refused():
         pgig.attribute("pgig", model, x[:2], 1, patterns=patterns)
     summed = pgig.estimate_patterns(model, [x])
     assert pgig.attribute("pgig", model, x[:2], 1, patterns=summed).isfinite().all()
+
+
+class Positions(nn.Module):
+    """What is added to all rows alike is no branch: one row or many, the same joins."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.table, self.embed, self.branch, self.head = nn.Embedding(4, 5), *(nn.Linear(5, 5) for _ in range(3))
+        self.double()
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.embed(x) + self.table(torch.arange(4))[None]
+        y = y + torch.zeros_like(y)
+        y = y + self.branch(y).relu()
+        return self.head(y.mean(1))
+
+
+@pytest.mark.parametrize("estimated", [1, 7])
+def test_joins_do_not_depend_on_the_number_of_rows(estimated):
+    model, x = Positions().eval(), torch.randn(42, 4, 5).double()
+    patterns = pgig.estimate_patterns(model, x.split(estimated), joins="shared")
+    assert [name for name in patterns if name.startswith("join")] == ["join 1"]
+    found = [
+        pgig.attribute("pgig", model, x[:5], 1, patterns=patterns, steps=3, batch_size=size) for size in (None, 1, 2, 7)
+    ]
+    for other in found[1:]:
+        torch.testing.assert_close(found[0], other, **EXACT)
+
+
+def test_a_pass_with_fewer_joins_is_refused():
+    class Sometimes(Residual):
+        def forward(self, x: Tensor) -> Tensor:
+            y = super().forward(x)
+            return y + y.relu() if bool((x[:, 0, 0, 0] > 100).any()) else y
+
+    model, x = Sometimes().eval(), data()
+    patterns = pgig.estimate_patterns(model, [x], joins="shared")
+    far = x[:2] + 200
+    with pytest.raises(pgig.PgigError, match=r"no pattern for 'join 4'|adds branches 4 times"):
+        pgig.attribute("pattern_attribution", model, far, 1, patterns=patterns)
+    with pytest.raises(pgig.PgigError, match="another order|adds branches 4 times"):
+        pgig.estimate_patterns(model, [x, far], joins="shared")

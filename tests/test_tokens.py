@@ -90,6 +90,7 @@ def test_integrated_gradients_are_captums(make, baseline):
 @pytest.mark.parametrize("make", EMBEDDING)
 @pytest.mark.filterwarnings("ignore:.*unreliable:pgig.PgigWarning")
 @pytest.mark.filterwarnings("ignore:guided backpropagation left:pgig.PgigWarning")
+@pytest.mark.filterwarnings("ignore:.*cancels out over the features:pgig.PgigWarning")
 def test_every_method_explains_tokens(make):
     model, tokens = made(make), ids()
     batches = [{"input_ids": t, **masks(t)} for t in torch.randint(1, 60, (6, 20, 8))]
@@ -144,10 +145,26 @@ class Tokenizer:
         return [["[PAD]", "the", "film", "##s", "<b>", "\x1b[31m"][min(token, 5)] for token in row]
 
 
+def test_gradients_that_cancel_out_before_a_layer_norm_are_told():
+    model, tokens = made(bert), ids()
+    with pytest.warns(pgig.PgigWarning, match="gradient cancels out over the features of every token"):
+        pgig.explain_tokens(model, tokens, "gradient", forward_kwargs=masks(tokens))
+
+
+def test_what_a_tokenizer_gives_is_taken_and_ids_may_be_positions():
+    model, tokens = made(bert), torch.arange(8)[None]
+    (one,) = pgig.explain_tokens(model, {"attention_mask": torch.ones_like(tokens), "input_ids": tokens}).values()
+    (other,) = pgig.explain_tokens(model, tokens, forward_kwargs={"attention_mask": torch.ones_like(tokens)}).values()
+    assert (one.attribution == other.attribution).all()
+    assert one.options["embedding"] == "bert.embeddings.word_embeddings"
+    report = pgig.check(model, {"attention_mask": torch.ones_like(tokens), "input_ids": tokens + 9})
+    assert "gradients were tested" in str(report)
+
+
 def test_texts_are_coloured_and_safe():
     model, tokens = made(bert), torch.tensor([[1, 2, 3, 4, 5, 0]])
     (found,) = pgig.explain_tokens(
-        model, tokens, "gradient", tokenizer=Tokenizer(), forward_kwargs=masks(tokens)
+        model, tokens, "gradient_x_input", tokenizer=Tokenizer(), forward_kwargs=masks(tokens)
     ).values()  # fmt: skip
     words = str(found)
     assert "\x1b" not in words  # no terminal
@@ -166,7 +183,7 @@ def test_texts_are_coloured_and_safe():
     assert ("background:rgb(33,102,172)" in page) == (not red)
     assert len(found) == 1
     assert len(list(found)) == 1
-    assert "TokenExplanation by gradient of 1 texts" in repr(found)
+    assert "TokenExplanation by gradient_x_input of 1 texts" in repr(found)
 
 
 def test_token_baselines_and_bad_input():
@@ -193,8 +210,19 @@ def test_token_baselines_and_bad_input():
         pgig.explain_tokens(model, tokens.double())
     with pytest.raises(pgig.PgigError, match="input_ids must be token ids"):
         pgig.explain_tokens(model, [[1, 2]])  # type: ignore[arg-type]
-    with pytest.raises(pgig.PgigError, match="no layer 'words'"):
+    with pytest.raises(pgig.PgigError, match="not looked up in 'words'"):
         pgig.explain_tokens(model, tokens, embedding="words")
+    with pytest.raises(pgig.PgigError, match="not looked up in 'bert.embeddings.token_type_embeddings'"):
+        pgig.explain_tokens(model, tokens, embedding="bert.embeddings.token_type_embeddings")
+    for bad in (tokens + 300, tokens.repeat(1, 9), -tokens):
+        with pytest.raises(pgig.PgigError, match="the model failed on token ids of shape"):
+            pgig.explain_tokens(model, bad)
+    with pytest.raises(pgig.PgigError, match=r"in 0\.\.59, got 999"):
+        explained(baseline=999)
+    with pytest.raises(pgig.PgigError, match="the tokenizer must have"):
+        explained(tokenizer=3)
+    with pytest.raises(pgig.PgigError, match="forward_kwargs must be a mapping"):
+        pgig.explain_tokens(model, tokens, forward_kwargs=[1])  # type: ignore[arg-type]
     with pytest.raises(pgig.PgigError, match="not looked up in one embedding"):
         pgig.explain_tokens(nn.Sequential(Floats(), nn.Linear(8, 3)).eval(), tokens)
 

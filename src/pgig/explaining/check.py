@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from pgig.errors import PgigError
 from pgig.explaining.example import Example
-from pgig.explaining.self_test import self_test
+from pgig.explaining.self_test import UNTESTED, self_test
 from pgig.methods.rules import guided
 from pgig.network.trace import trace
 from pgig.network.traced import Step, Trace
@@ -59,6 +59,8 @@ class Preflight:
     def _verdict(self) -> str:
         if not self.ok:
             return "no: do not use pattern methods here"
+        if UNTESTED in self.remarks:
+            return "yes, as far as it was tested: outputs do not change under the rules"
         if self.covered < 0.5:
             return f"yes, but for {self.covered:.1%} of the layers' weights only: the rest keep their plain gradient"
         return "yes: pattern methods work on this model"

@@ -58,7 +58,9 @@ class Example:
 
     def at_embedding(self, traced: Trace) -> "Example":
         """The same from the output of the embedding that token ids are looked up in, which has a gradient."""
-        name = embedding_of(self.first, traced)
+        whole = (value for value in (*self.args, *self.kwargs.values()) if isinstance(value, Tensor))
+        names = (embedding_of(value, traced) for value in whole if not value.is_floating_point())
+        name = next((name for name in names if name is not None), None)
         if name is None:
             return self
         subject = Subject(self.subject.model, self.subject.patterns, at=name)
@@ -107,12 +109,13 @@ class Example:
 
 
 def embedding_of(ids: Any, traced: Trace) -> str | None:
-    """The table that these token ids were looked up in, once, and nothing else."""
+    """The table that these token ids were looked up in, once, and nothing else; of several, the largest."""
     if not isinstance(ids, Tensor):
         return None
     names = [table.name for table in traced.embeddings]
-    found = [t.name for t in traced.embeddings if t.ids.shape == ids.shape and torch.equal(t.ids, ids)]
-    return found[0] if len(found) == 1 and names.count(found[0]) == 1 else None
+    found = [t for t in traced.embeddings if t.ids.shape == ids.shape and torch.equal(t.ids, ids)]
+    alone = [table for table in found if names.count(table.name) == 1]
+    return max(alone, key=lambda table: table.rows).name if alone and len(alone) == len(found) else None
 
 
 def _doubled(value: Any) -> Any:

@@ -16,13 +16,16 @@ from pgig.explaining.attribute import attribute
 from pgig.explaining.example import Example
 from pgig.methods.rules import guided, pattern, patternnet, plain
 from pgig.network.interception import RuleMode
-from pgig.network.layer_calls import Operation, tensors_in
+from pgig.network.layer_calls import Operation
 from pgig.network.layers import Layers
+from pgig.network.nested import tensors_in
 from pgig.network.outputs import answer_in
 from pgig.network.traced import Trace
 from pgig.patterns.patterns import Patterns
 from pgig.subject.context import BatchSize
 from pgig.subject.rows import WHOLE, check_rows
+
+UNTESTED = "the input has no gradient (whole numbers), and no single embedding that it is looked up in: gradients were not tested"
 
 
 def self_test(example: Example, traced: Trace) -> tuple[list[str], list[str]]:
@@ -46,10 +49,7 @@ def self_test(example: Example, traced: Trace) -> tuple[list[str], list[str]]:
     if not all(_same(a, b) for a, b in zip(tensors_in(usual), tensors_in(under_rules), strict=True)):
         failures.append("outputs change under the rules")
     if not has_gradient:
-        remarks.append(
-            "the input has no gradient (whole numbers), and no single embedding that it is looked up in: "
-            "gradients were not tested"
-        )
+        remarks.append(UNTESTED)
         return failures, remarks
     if subject.at is not None:
         remarks.append(f"token ids: gradients were tested from the output of {subject.at!r} on (pgig.explain_tokens)")

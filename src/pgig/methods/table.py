@@ -50,7 +50,9 @@ class Method:
             raise PgigError(f"no option {_listed(unknown)} here; this method has: {_listed(self.options)}")
         own: dict[str, Any] = {name: options.pop(name) for name in ("multiply_by_input", "start") if name in options}
         if "soft_gates" in options:
-            own["rule"] = replace(self.rule, soft_gates=bool(options.pop("soft_gates")))
+            if not isinstance(soft := options.pop("soft_gates"), bool):
+                raise PgigError(f"soft_gates must be True or False, got {soft!r}")
+            own["rule"] = replace(self.rule, soft_gates=soft)
         return replace(self, points=replace(self.points, **options), **own)
 
 

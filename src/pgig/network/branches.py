@@ -7,8 +7,9 @@ import torch
 from torch import Tensor
 
 from pgig.network.joins import JoinCall, read_join
-from pgig.network.layer_calls import Operation, tensors_in
+from pgig.network.layer_calls import Operation
 from pgig.network.layers import Layers
+from pgig.network.nested import tensors_in
 
 _TURNING = {Tensor.permute, torch.permute, Tensor.transpose, torch.transpose}
 

@@ -6,6 +6,9 @@ from typing import Any, NamedTuple
 from torch import Tensor, nn
 from torch.utils.weak import WeakTensorKeyDictionary
 
+from pgig.network.nested import tensors_in
+from pgig.network.torch_ops import OF_THE_SHAPE
+
 
 class Origin(NamedTuple):
     """The parameter that a computed tensor comes from: the largest, where there are several."""
@@ -20,25 +23,30 @@ class DerivedWeights:
     def __init__(self, weights: Mapping[int, tuple[str, Tensor]], model: nn.Module | None) -> None:
         self._weights = weights
         self._buffers = {} if model is None else {id(buffer): buffer for buffer in model.buffers()}
-        self._origins: Any = WeakTensorKeyDictionary()  # what was computed -> its origin
+        self._origins: Any = WeakTensorKeyDictionary()  # what was computed -> its origin; None: a constant
 
-    def note(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any) -> None:
-        """If all tensors that went into an operation are weights, what came out is derived from them."""
+    def note(self, func: object, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any) -> None:
+        """If all tensors that went into an operation are weights or constants, so is what came out.
+
+        Constants are what was computed from no input: made by a factory, from a shape, or from buffers.
+        """
         first = args[0] if args else None
-        if isinstance(first, Tensor) and not self._is_known(first):  # nearly always
+        if isinstance(first, Tensor) and not self._is_known(first) and func not in OF_THE_SHAPE:  # nearly always
             return
-        origins: list[Origin] = []
-        for value in (*args, *kwargs.values()):
-            for tensor in value if isinstance(value, list | tuple) else (value,):
-                if isinstance(tensor, Tensor):
-                    if not self._is_known(tensor):
-                        return
-                    origins += [origin] if (origin := self.origin(tensor)) is not None else []
-        if origins:
-            origin = max(origins, key=lambda origin: origin.parameter.numel())
-            for tensor in result if isinstance(result, list | tuple) else (result,):
-                if isinstance(tensor, Tensor) and id(tensor) not in self._weights:
-                    self._origins[tensor] = origin
+        if func not in OF_THE_SHAPE and not all(map(self._is_known, tensors_in((args, kwargs)))):
+            self._forget(first)  # it may have been written to
+            return
+        found = [self.origin(tensor) for tensor in tensors_in((args, kwargs))] if func not in OF_THE_SHAPE else []
+        origins = [origin for origin in found if origin is not None]
+        origin = max(origins, key=lambda origin: origin.parameter.numel()) if origins else None
+        for tensor in tensors_in(result):
+            if id(tensor) not in self._weights:
+                self._origins[tensor] = origin
+
+    def _forget(self, tensor: Any) -> None:
+        for whole in (tensor, getattr(tensor, "_base", None)):
+            if isinstance(whole, Tensor):
+                self._origins.pop(whole, None)
 
     def origin(self, tensor: Tensor) -> Origin | None:
         """Where a parameter, a view of one, or what was computed from some comes from."""

@@ -37,7 +37,7 @@ def _hardtanh(func: Operation, input: Tensor, min_val: float = -1, max_val: floa
 
 
 def _clamp(func: Operation, input: Tensor, min: Any = None, max: Any = None, **named: Any) -> Gate | None:
-    above = max is None or (isinstance(max, int | float) and max > 0)
+    above = max is None or _is_positive(max)
     return _hard(func, input) if above and _is_zero(min) and not named else None
 
 
@@ -51,6 +51,12 @@ def _maximum(func: Operation, input: Tensor, other: Any = None, *more: Any, **na
     if _is_zero(other):
         return _hard(func, input)
     return _hard(func, other) if _is_zero(input) else None
+
+
+def _is_positive(bound: Any) -> bool:
+    if isinstance(bound, Tensor):
+        return not bound.requires_grad and not bound.is_meta and bool((bound > 0).all())
+    return isinstance(bound, int | float) and bound > 0
 
 
 def _is_zero(bound: Any) -> bool:
@@ -75,5 +81,5 @@ _READERS: dict[Any, Callable[..., Gate | None]] = {
     **dict.fromkeys((F.hardtanh, F.hardtanh_), _hardtanh),
     **dict.fromkeys(_CLAMPS, _clamp),
     **dict.fromkeys((F.threshold, torch.threshold, torch.threshold_), _threshold),
-    **dict.fromkeys((torch.maximum, Tensor.maximum, torch.max, Tensor.max), _maximum),
+    **dict.fromkeys((torch.maximum, Tensor.maximum, torch.max, Tensor.max, torch.fmax, Tensor.fmax), _maximum),
 }

@@ -15,9 +15,10 @@ from pgig.network.functions import JoinFunction, LayerFunction, NormFunction, be
 from pgig.network.gates import Gate, read_gate
 from pgig.network.join_names import is_join
 from pgig.network.joins import JoinCall
-from pgig.network.layer_calls import LayerCall, Operation, tensors_in
+from pgig.network.layer_calls import LayerCall, Operation
 from pgig.network.layer_mode import LayerMode
 from pgig.network.layers import Layers
+from pgig.network.nested import tensors_in
 from pgig.network.torch_ops import ACTIVATIONS, DROPOUTS, IN_PLACE_ADDITIONS, PRODUCTS, WITH_WEIGHT
 
 
@@ -129,6 +130,14 @@ class RuleMode(LayerMode):
         in_place = join.func in IN_PLACE_ADDITIONS
         result: Tensor = JoinFunction.apply(join.a, join.b, self, pattern.detach().to(join.a), in_place)  # type: ignore[no-untyped-call]
         return result
+
+    def _check_joins(self, seen: int) -> None:
+        expected = sum(is_join(name) for name in self._known.with_patterns()) if self._reads_joins else seen
+        if seen != expected:
+            raise PgigError(
+                f"the model adds branches {seen} times, and these patterns have {expected} joins: it takes another way "
+                "than when they were estimated. Estimate them with joins='summed'"
+            )
 
     def _gate(self, gate: Gate, func: Operation, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Tensor:
         """The gate itself, and a hook at its output: what arrives there is changed before the gate's own gradient."""

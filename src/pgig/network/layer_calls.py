@@ -1,6 +1,6 @@
 """Calls of layers: what the model's Python called, read as a layer with its input and geometry."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -37,15 +37,6 @@ def read_layer_call(func: Operation, args: tuple[Any, ...], kwargs: Mapping[str,
     """The call as a layer's, if `func` is an operation of layers and `find` knows the weight."""
     reader = _READERS.get(func)
     return None if reader is None else reader(func, find, *args, **kwargs)
-
-
-def tensors_in(value: Any) -> Iterator[Tensor]:
-    """All tensors in nested arguments or outputs."""
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, Mapping | list | tuple):
-        for item in value.values() if isinstance(value, Mapping) else value:
-            yield from tensors_in(item)
 
 
 def _convolution(

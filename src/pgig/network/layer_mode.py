@@ -37,6 +37,7 @@ class LayerMode(TorchFunctionMode, ABC):
         self._joins_seen, self._in_forward = 0, True
         try:
             yield
+            self._check_joins(self._joins_seen)
         finally:
             self._in_forward = False
 
@@ -60,8 +61,12 @@ class LayerMode(TorchFunctionMode, ABC):
             self._joins_seen += 1
             return self._join(replace(join, name=join_name(self._joins_seen)))
         result = self._other(func, args, kwargs)
-        self._layers.derived.note(args, kwargs, result)
+        self._layers.derived.note(func, args, kwargs, result)
         return result
+
+    def _check_joins(self, seen: int) -> None:
+        """After a forward pass: were there as many joins as there should be?"""
+        return
 
     @abstractmethod
     def _layer(self, func: Operation, call: LayerCall) -> Tensor:

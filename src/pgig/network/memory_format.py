@@ -11,8 +11,8 @@ from pgig.errors import PgigError
 from pgig.methods.rules import plain
 from pgig.network.checks import FAILURES, is_scripted
 from pgig.network.interception import RuleMode
-from pgig.network.layer_calls import tensors_in
 from pgig.network.layers import Layers
+from pgig.network.nested import tensors_in
 
 
 def formatted(inputs: Sequence[Tensor], channels_last: bool) -> list[Tensor]:

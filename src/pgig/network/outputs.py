@@ -6,7 +6,7 @@ from typing import Any
 from torch import Tensor
 
 from pgig.errors import PgigError
-from pgig.network.layer_calls import tensors_in
+from pgig.network.nested import tensors_in
 
 _NAMES = "logits", "out"
 

@@ -13,9 +13,10 @@ from pgig.network.branches import Branches
 from pgig.network.gates import Gate, read_gate
 from pgig.network.interception import check_norm
 from pgig.network.joins import JoinCall, Joint
-from pgig.network.layer_calls import LayerCall, Operation, tensors_in
+from pgig.network.layer_calls import LayerCall, Operation
 from pgig.network.layer_mode import LayerMode
 from pgig.network.layers import Layers
+from pgig.network.nested import tensors_in
 from pgig.network.torch_ops import ADDITIONS, BY_CHANNEL, COMMUTING, OF_THE_SHAPE, PRODUCTS, UNREMARKABLE
 from pgig.network.traced import Embedding, Norm, Step, Trace, TracedLayer
 from pgig.network.unit_layout import Form
@@ -83,7 +84,7 @@ class _TraceMode(LayerMode):
 
     def _note_parameters(self, func: Operation, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         if func is F.embedding and (origin := self._known.derived.origin(kwargs.get("weight", args[-1]))) is not None:
-            self.embeddings.append(Embedding(origin.name, args[0]))
+            self.embeddings.append(Embedding(origin.name, args[0], len(origin.parameter)))
         for tensor in tensors_in((args, kwargs)):
             if (origin := self._known.derived.origin(tensor)) is not None:
                 self.used.add(origin.name)

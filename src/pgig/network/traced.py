@@ -73,6 +73,7 @@ class Embedding(NamedTuple):
 
     name: str
     ids: Tensor
+    rows: int  # of the table
 
 
 @dataclass

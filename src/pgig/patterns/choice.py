@@ -1,10 +1,12 @@
 """Which regime is best is measured: for every layer the one whose pattern has the higher signal quality."""
 
 from collections.abc import Iterable
+from math import isnan
 from typing import Any
 
 from torch import Tensor, nn
 
+from pgig.errors import PgigError
 from pgig.patterns.moments import Moments
 from pgig.patterns.patterns import Patterns
 from pgig.patterns.quality import direction_qualities
@@ -35,8 +37,12 @@ def patterns_by_quality(
         model, candidates, held_out, seed=seed, forward_args=forward_args, forward_kwargs=forward_kwargs
     )
     choice = {
-        name: {regime: found[name][regime] for regime in candidates[name]} for name in candidates if name in found
+        name: {regime: found[name][regime] for regime in of}
+        for name, of in candidates.items()
+        if name in found and not any(isnan(found[name][regime]) for regime in of)
     }
+    if candidates and not choice:
+        raise PgigError("the held-out samples are too few to tell which regime is better: give more of them")
     taken = {name: max(rhos, key=rhos.__getitem__) for name, rhos in choice.items()}
     patterns = moments.taking(taken).patterns()
     quality = {

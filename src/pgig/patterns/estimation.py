@@ -38,6 +38,8 @@ def estimate_patterns(
     """
     if asks_for_quality(regime) and held_out is None:
         raise PgigError("regime='quality' is chosen on samples that patterns have not seen: give them as held_out=")
+    if held_out is not None:
+        checked_batches(held_out)
     moments = estimate_moments(
         model, batches, regime, mask=mask, joins=joins, preprocessing=preprocessing, progress=progress,
         forward_args=forward_args, forward_kwargs=forward_kwargs,

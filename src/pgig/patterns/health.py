@@ -87,7 +87,8 @@ class Health:
     def _choice(self, name: str) -> list[str]:
         if "choice" not in self.facts:
             return []
-        return [", ".join(f"{regime} {rho:.2f}" for regime, rho in self.facts["choice"].get(name, {}).items())]
+        rhos = self.facts["choice"].get(name, {})
+        return [", ".join(f"{regime} {rho:.2f}" for regime, rho in rhos.items()) or "too few samples: as traced"]
 
     def _rho(self, name: str) -> list[str]:
         if "quality" not in self.facts:

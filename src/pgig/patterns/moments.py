@@ -139,6 +139,11 @@ class Moments:
 
     def taking(self, regimes: Mapping[str, str]) -> "Moments":
         """Of layers with several regimes, these alone."""
+        for name, regime in regimes.items():
+            known = [each.regime for each in self.layers[name].all] if name in self.layers else []
+            if regime not in known:
+                told = f"there are {', '.join(known)}" if known else "there is no such layer"
+                raise PgigError(f"no moments of layer {name!r} in the regime {regime!r}: {told}")
         layers = {
             name: replace(next(m for m in layer.all if m.regime == regimes.get(name, layer.regime)), others=())
             for name, layer in self.layers.items()

@@ -61,6 +61,14 @@ class MomentsMode(LayerMode):
             self._count((join.name, taken.regime), layer.geometry.sums(a, b, mask))
         return z
 
+    def _check_joins(self, seen: int) -> None:
+        expected = sum(map(is_join, self._regimes)) if self._reads_joins else seen
+        if seen != expected:
+            raise PgigError(
+                f"the model adds branches {seen} times in this batch, and {expected} times in the first: give "
+                "joins='summed'"
+            )
+
     def _other(self, func: Operation, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         return func(*args, **kwargs)
 

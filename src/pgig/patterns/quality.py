@@ -15,6 +15,7 @@ from torch.nn.utils import parametrize
 
 from pgig.errors import PgigError
 from pgig.methods.rules import plain
+from pgig.network.checks import FAILURES
 from pgig.network.convolution import Convolution
 from pgig.network.interception import RuleMode
 from pgig.network.layer_calls import LayerCall, Operation
@@ -24,7 +25,7 @@ from pgig.network.product import Product
 from pgig.network.trace import trace
 from pgig.network.traced import TracedLayer
 from pgig.network.unit_layout import Form
-from pgig.patterns.samples import Further, FurtherNamed, call_of
+from pgig.patterns.samples import Further, FurtherNamed, call_of, checked_batches
 from pgig.subject.subject import Subject
 
 _FEWEST = 50  # samples of a unit
@@ -84,15 +85,23 @@ def direction_qualities(
     with torch.no_grad(), parametrize.cached():
         layers = Layers(model, None, channels_last=False)
         sampling: _Sampling | None = None
-        for batch in batches:
+        for batch in checked_batches(batches):
             call = call_of(batch, forward_args, forward_kwargs)
             if sampling is None:
                 first = call.first_row()
                 traced = trace(model, *first.args, **first.kwargs).layers
                 sampling = _Sampling(layers, traced, set(directions), windows, units, generator)
             args = [value.clone() if isinstance(value, Tensor) else value for value in call.args]
-            with RuleMode(layers, [plain], channels_last=False), sampling:
-                model(*args, **call.kwargs)
+            try:
+                with RuleMode(layers, [plain], channels_last=False), sampling:
+                    model(*args, **call.kwargs)
+            except FAILURES as error:
+                if isinstance(error, PgigError):
+                    raise
+                reason = (str(error).splitlines() or [type(error).__name__])[0]
+                raise PgigError(
+                    f"the model failed on a held-out batch of shape {tuple(call.x.shape)}: {reason}"
+                ) from error
         if sampling is None:
             raise PgigError("no data: the batches are empty")
         return {
@@ -187,7 +196,8 @@ def _quality(sample: _Sample, given: Mapping[str, Tensor], generator: torch.Gene
         ]
         for name, direction in directions.items()
     }
-    return {name: float(torch.tensor(rho).median()) if rho else 0.0 for name, rho in found.items()}
+    # NaN: too few samples to tell
+    return {name: float(torch.tensor(rho).median()) if rho else float("nan") for name, rho in found.items()}
 
 
 def _along(direction: Tensor, w: Tensor) -> Tensor:
@@ -206,4 +216,4 @@ def _rho(x: Tensor, y: Tensor, direction: Tensor) -> float:
     prediction = test @ (fitted.T @ torch.linalg.solve(gram + ridge * torch.eye(half, dtype=x.dtype), fitted_y))
     prediction = prediction - prediction.mean()
     scale = prediction.norm() * test_y.norm()
-    return 1 - float((prediction @ test_y).abs() / scale) if scale > 0 else 1.0
+    return 1 - float((prediction @ test_y).abs() / scale) if scale != 0 else 1.0

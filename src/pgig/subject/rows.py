@@ -10,7 +10,7 @@ from torch import Tensor
 
 from pgig.errors import PgigError, PgigWarning
 from pgig.network.checks import FAILURES
-from pgig.network.layer_calls import tensors_in
+from pgig.network.nested import tensors_in
 from pgig.subject.subject import Subject
 
 WHOLE = "give batch_size='whole', which puts all inputs through it together"

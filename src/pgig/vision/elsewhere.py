@@ -86,13 +86,29 @@ def _hf_preprocess(name: str) -> Preprocess:
         about, _ = transformers.ImageProcessingMixin.get_image_processor_dict(name)
     except (OSError, ValueError):  # it has none
         return Preprocess()
+    try:
+        return _read_preprocess(about)
+    except (TypeError, ValueError, AttributeError, KeyError) as error:
+        raise PgigError(
+            f"cannot read the preprocessing of hf:{name}: {error}; give --size, --mean and --std"
+        ) from error
+
+
+def _read_preprocess(about: dict[str, Any]) -> Preprocess:
+    if not about.get("do_rescale", True):
+        raise ValueError("its values are not in 0..1")
     side = _side(about.get("size"))
     size = _side(about.get("crop_size")) if about.get("do_center_crop") else side
     size = size or side or Preprocess().size
-    known: dict[str, Any] = {
-        key: tuple(map(float, about[f"image_{key}"])) for key in ("mean", "std") if about.get(f"image_{key}")
-    }
-    return Preprocess(size=size, resize=max(size, side or size), **known)
+    share = about.get("crop_pct") or 1
+    # some have no mean at all: values stay in 0..1
+    normalises = about.get("do_normalize", about.get("image_mean") is not None)
+    default: dict[str, Any] = {"mean": Preprocess().mean, "std": Preprocess().std}
+    known = {key: tuple(map(float, about.get(f"image_{key}") or values)) for key, values in default.items()}
+    known = known if normalises else {"mean": (0.0,) * 3, "std": (1.0,) * 3}
+    resize = max(size, side or size, round(size / float(share)))
+    order: Any = "BGR" if about.get("do_flip_channel_order") else "RGB"
+    return Preprocess(size=size, resize=resize, channels=order, **known)  # type: ignore[arg-type]
 
 
 def _side(size: Any) -> int | None:
