@@ -212,7 +212,7 @@ def test_token_baselines_and_bad_input():
         pgig.explain_tokens(model, [[1, 2]])  # type: ignore[arg-type]
     with pytest.raises(pgig.PgigError, match="not looked up in 'words'"):
         pgig.explain_tokens(model, tokens, embedding="words")
-    with pytest.raises(pgig.PgigError, match="not looked up in 'bert.embeddings.token_type_embeddings'"):
+    with pytest.raises(pgig.PgigError, match=r"not looked up in 'bert\.embeddings\.token_type_embeddings'"):
         pgig.explain_tokens(model, tokens, embedding="bert.embeddings.token_type_embeddings")
     for bad in (tokens + 300, tokens.repeat(1, 9), -tokens):
         with pytest.raises(pgig.PgigError, match="the model failed on token ids of shape"):

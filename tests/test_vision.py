@@ -21,7 +21,7 @@ PARAMETERS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", PARAMETERS)
 def test_architectures_have_torchvisions_parameters(name):
     with torch.device("meta"):
         model = MODELS[name](name, 1000)

@@ -25,7 +25,10 @@ from pgig.patterns.patterns import Patterns
 from pgig.subject.context import BatchSize
 from pgig.subject.rows import WHOLE, check_rows
 
-UNTESTED = "the input has no gradient (whole numbers), and no single embedding that it is looked up in: gradients were not tested"
+UNTESTED = (
+    "the input has no gradient (whole numbers), and no single embedding that it is looked up in: "
+    + "gradients were not tested"
+)
 
 
 def self_test(example: Example, traced: Trace) -> tuple[list[str], list[str]]:

@@ -58,7 +58,7 @@ def explain_tokens(
     subject = Subject.of(model, patterns)
     if isinstance(input_ids, Mapping):  # what a tokenizer gives
         forward_kwargs = {**{k: v for k, v in input_ids.items() if k != "input_ids"}, **(forward_kwargs or {})}
-        input_ids = input_ids.get("input_ids")
+        input_ids = input_ids.get("input_ids")  # type: ignore[assignment]
     if forward_kwargs is not None and not isinstance(forward_kwargs, Mapping):
         raise PgigError(f"forward_kwargs must be a mapping, got {type(forward_kwargs).__name__}")
     ids, named = _checked_ids(input_ids, "input_ids"), dict(forward_kwargs or {})
@@ -112,7 +112,8 @@ def _checked_ids(ids: Any, what: str) -> Tensor:
     if not whole or ids.dim() != 2 or ids.numel() == 0:
         found = f"{ids.dtype} of shape {tuple(ids.shape)}" if isinstance(ids, Tensor) else type(ids).__name__
         raise PgigError(f"{what} must be token ids, whole numbers [n, tokens], got {found}")
-    return ids.detach()
+    found_ids: Tensor = ids.detach()
+    return found_ids
 
 
 def _found(subject: Subject, ids: Tensor, named: Mapping[str, Any], wanted: str | None) -> str:
@@ -126,9 +127,10 @@ def _found(subject: Subject, ids: Tensor, named: Mapping[str, Any], wanted: str 
         wanted is not None and not any(torch.equal(t.ids, ids[:1]) for t in tables if t.name == wanted)
     ):
         known = ", ".join(dict.fromkeys(table.name for table in traced.embeddings)) or "none"
+        where = "one embedding" if wanted is None else repr(wanted)
         raise PgigError(
-            f"the token ids are not looked up in {'one embedding' if wanted is None else repr(wanted)}, once (embeddings "
-            f"of this model: {known}): give embedding=, the name of a table, or explain its output with pgig.attribute"
+            f"the token ids are not looked up in {where}, once (embeddings of this model: {known}): give embedding=, "
+            "the name of a table, or explain its output with pgig.attribute"
         )
     return name
 
