@@ -89,9 +89,7 @@ def _hf_preprocess(name: str) -> Preprocess:
     try:
         return _read_preprocess(about)
     except (TypeError, ValueError, AttributeError, KeyError) as error:
-        raise PgigError(
-            f"cannot read the preprocessing of hf:{name}: {error}; give --size, --mean and --std"
-        ) from error
+        raise PgigError(f"cannot read the preprocessing of hf:{name}: {error}") from error
 
 
 def _read_preprocess(about: dict[str, Any]) -> Preprocess:
