@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import pgig
-from pgig.patterns.quality import direction_qualities
+from pgig.patterns.quality import Drawn, direction_qualities
 
 
 def model() -> nn.Sequential:
@@ -32,7 +32,9 @@ def test_the_better_regime_is_taken_and_told():
         assert taken[name] == max(rhos, key=rhos.__getitem__)
         torch.testing.assert_close(patterns[name], alone[taken[name]][name])
         assert f"positive {rhos['positive']:.2f}" in str(patterns.health())
-    wanted = direction_qualities(net, {n: {r: alone[r][n] for r in rhos} for n, rhos in choice.items()}, held_out)
+    wanted = direction_qualities(
+        net, {n: {r: alone[r][n] for r in rhos} for n, rhos in choice.items()}, held_out, Drawn()
+    )
     assert {n: {r: wanted[n][r] for r in rhos} for n, rhos in choice.items()} == choice
     assert len(set(taken.values())) == 2, "both regimes are taken somewhere"
 

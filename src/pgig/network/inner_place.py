@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.utils import parametrize
 
 from pgig.errors import PgigError
-from pgig.network.layer_calls import LayerCall, Operation, read_layer_call
+from pgig.network.layer_calls import Operation, read_layer_call
 from pgig.network.layer_mode import LayerMode
 from pgig.network.layers import Layers
 
@@ -39,9 +39,6 @@ class _Replacing(LayerMode):
         self._reads_layers = False  # here: other modes must see the call as it is
         self._seen: list[Tensor] = []
         self._is_embedding = False
-
-    def _layer(self, func: Operation, call: LayerCall) -> Tensor:
-        raise NotImplementedError
 
     def _other(self, func: Operation, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         assert self._layers is not None

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from pgig.errors import PgigError
 from pgig.patterns.moments import Moments
 from pgig.patterns.patterns import Patterns
-from pgig.patterns.quality import direction_qualities
+from pgig.patterns.quality import Drawn, direction_qualities
 from pgig.patterns.samples import Further, FurtherNamed
 from pgig.subject.subject import Subject
 
@@ -33,9 +33,7 @@ def patterns_by_quality(
         for name, layer in moments.layers.items()
         if layer.others
     }
-    found = direction_qualities(
-        model, candidates, held_out, seed=seed, forward_args=forward_args, forward_kwargs=forward_kwargs
-    )
+    found = direction_qualities(model, candidates, held_out, Drawn(seed=seed), (forward_args, forward_kwargs))
     choice = {
         name: {regime: found[name][regime] for regime in of}
         for name, of in candidates.items()

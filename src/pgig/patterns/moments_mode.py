@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -68,9 +67,6 @@ class MomentsMode(LayerMode):
                 f"the model adds branches {seen} times in this batch, and {expected} times in the first: give "
                 "joins='summed'"
             )
-
-    def _other(self, func: Operation, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        return func(*args, **kwargs)
 
     def settle(self) -> None:
         for key, rows in self._rows.items():

@@ -7,7 +7,7 @@ layer feeds a ReLU, this is measured on the samples in which the unit is active:
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -59,38 +59,40 @@ def signal_quality(
     """
     directions = {name: {"pattern": pattern} for name, pattern in patterns.items()}
     Subject.of(model, patterns).check_patterns()
-    found = direction_qualities(
-        model, directions, batches, units=units, windows=windows, seed=seed, forward_args=forward_args,
-        forward_kwargs=forward_kwargs,
-    )  # fmt: skip
+    drawn = Drawn(units, windows, seed)
+    found = direction_qualities(model, directions, batches, drawn, (forward_args, forward_kwargs))
     return {name: SignalQuality(**rho) for name, rho in found.items()}
+
+
+class Drawn(NamedTuple):
+    """What is drawn at random of every layer."""
+
+    units: int = 8
+    windows: int = 1000
+    seed: int = 0
 
 
 def direction_qualities(
     model: nn.Module | Subject,
     directions: Mapping[str, Mapping[str, Tensor]],
     batches: Iterable[Any],
-    *,
-    units: int = 8,
-    windows: int = 1000,
-    seed: int = 0,
-    forward_args: Further = (),
-    forward_kwargs: FurtherNamed | None = None,
+    drawn: Drawn,
+    further: tuple[Further, FurtherNamed | None] = ((), None),
 ) -> dict[str, dict[str, float]]:
     """rho by layer and direction: of those given, shaped like the weight, and of the weight and a random one."""
     subject = Subject.of(model)
     subject.check([plain])
     model = subject.module
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(drawn.seed)
     with torch.no_grad(), parametrize.cached():
         layers = Layers(model, None, channels_last=False)
         sampling: _Sampling | None = None
         for batch in checked_batches(batches):
-            call = call_of(batch, forward_args, forward_kwargs)
+            call = call_of(batch, *further)
             if sampling is None:
                 first = call.first_row()
                 traced = trace(model, *first.args, **first.kwargs).layers
-                sampling = _Sampling(layers, traced, set(directions), windows, units, generator)
+                sampling = _Sampling(layers, traced, set(directions), drawn, generator)
             args = [value.clone() if isinstance(value, Tensor) else value for value in call.args]
             try:
                 with RuleMode(layers, [plain], channels_last=False), sampling:
@@ -124,14 +126,13 @@ class _Sampling(LayerMode):
         layers: Layers,
         traced: Mapping[str, TracedLayer],
         names: set[str],
-        windows: int,
-        units: int,
+        drawn: Drawn,
         generator: torch.Generator,
     ) -> None:
         super().__init__(layers)
         self._traced = traced
         self.samples: dict[str, _Sample] = {}
-        self._names, self._windows, self._units = names, windows, units
+        self._names, self._windows, self._units = names, drawn.windows, drawn.units
         self._generator = generator
 
     def _layer(self, func: Operation, call: LayerCall) -> Tensor:
@@ -139,9 +140,6 @@ class _Sampling(LayerMode):
         if call.layer.name in self._names:
             self._draw(call)
         return call.as_given(y)
-
-    def _other(self, func: Operation, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        return func(*args, **kwargs)
 
     def _draw(self, call: LayerCall) -> None:
         form = self._traced[call.layer.name].form
