@@ -124,7 +124,7 @@ def test_baselines_and_references_that_do_not_fit():
     refused(r"references of shape \[\(8, 8\)\]", "expected_gradients", references=X[0])
     refused("references have NaN", "expected_gradients", references=X * float("inf"))
     refused("differ in number", model=lambda x, y: x, x=(X, X[:1]))
-    refused("share dtype", model=lambda x, y: x, x=(X, X.float()))
+    refused("meta device", model=lambda x, y: x, x=(X, X.to("meta")))
     with pytest.raises(pgig.PgigError, match="is not one of these inputs"):
         pgig.completeness(X[:1], NET, X)
 

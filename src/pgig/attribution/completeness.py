@@ -43,7 +43,7 @@ def completeness(
     parts = attribution if isinstance(attribution, tuple) else (attribution,)
     if [part.shape for part in parts] != [x.shape for x in batch.members]:
         raise PgigError(f"an attribution of shape {[tuple(p.shape) for p in parts]} is not one of these inputs")
-    explained = Explained(score, target, batch.count)
+    explained = Explained(score, target, batch.count, whole=batch_size == "whole")
     further = PerInput(forward_args, forward_kwargs, batch.count)
 
     def outputs(inputs: Sequence[Tensor], rows: list[int]) -> Any:
@@ -66,5 +66,8 @@ def completeness(
             at_input = explained(output, listed)
             at_baseline = explained(outputs([x0[rows] for x0 in batch.at_baseline()], listed), listed)
         change.append(at_input - at_baseline)
-    total = torch.stack([part.detach().reshape(batch.count, -1).sum(1) for part in parts]).sum(0)
-    return total - torch.cat(change)
+    total = sum(part.detach().reshape(batch.count, -1).sum(1) for part in parts)
+    changes = torch.cat(change)
+    return (
+        total if len(changes) == batch.count else total.sum()
+    ) - changes  # one number for a whole batch, or one each

@@ -20,7 +20,7 @@ from pgig.network.interception import RuleMode
 from pgig.network.memory_format import formatted
 from pgig.subject.context import BatchSize
 from pgig.subject.inputs import Baseline, Inputs, PerInput, Tensors, checked_ids
-from pgig.subject.rows import check_rows, why_not_one
+from pgig.subject.rows import MixedRowsError, check_rows, why_not_one
 from pgig.subject.scores import Explained, Score, Target
 from pgig.subject.subject import Subject
 
@@ -55,7 +55,7 @@ class Engine:
         self._inputs = Inputs(inputs, baseline, references)
         self._subject = subject
         subject.check(rules)
-        self._explained = Explained(score, target, self._inputs.count)
+        self._explained = Explained(score, target, self._inputs.count, whole=batch_size == "whole")
         self._extra = PerInput(forward_args, forward_kwargs, self._inputs.count)
         self._ids = checked_ids(ids, self._inputs.count)
         self._seed = seed
@@ -99,7 +99,7 @@ class Engine:
                 fault = None if isinstance(error, PgigError) else why_not_one(self._inputs.members, self._asked)
             if fault is None:
                 raise
-            raise PgigError(fault) from error
+            raise MixedRowsError(fault) from error
 
     def _mixes_inputs(self, groups: Mapping[Points, Mapping[str, Method]]) -> bool:
         """Does a pass hold other rows than the inputs as they were given, all or one?"""

@@ -4,27 +4,44 @@ Names and defaults are Captum's: the raw output is the score, backpropagation st
 `Saliency` takes absolute values. Captum itself is not needed. What Captum does not have keeps the paper's constants.
 """
 
-from pgig.captum.base import GuidedBackprop, InputXGradient, PatternAttribution, PatternNet, Random, Saliency
-from pgig.captum.noise import (
-    ExpectedGradients,
-    GradientShap,
-    NoiseTunnel,
-    SmoothGrad,
-    SmoothGradSquared,
-    SmoothTaylor,
-    VarGrad,
+from pgig.captum.ablation import FeatureAblation, Occlusion
+from pgig.captum.base import (
+    Attribution,
+    GuidedBackprop,
+    InputXGradient,
+    PatternAttribution,
+    PatternNet,
+    Random,
+    Saliency,
 )
+from pgig.captum.layers import (
+    InternalInfluence,
+    LayerActivation,
+    LayerConductance,
+    LayerGradientXActivation,
+    LayerIntegratedGradients,
+)
+from pgig.captum.noise import NoiseTunnel, SmoothGrad, SmoothGradSquared, SmoothTaylor, VarGrad
 from pgig.captum.paths import PGIG, IntegratedGradients, IntegratedPatternAttribution, SmoothGradIG
+from pgig.captum.shap import ExpectedGradients, GradientShap
 
 __all__ = [
     "PGIG",
+    "Attribution",
     "ExpectedGradients",
+    "FeatureAblation",
     "GradientShap",
     "GuidedBackprop",
     "InputXGradient",
     "IntegratedGradients",
     "IntegratedPatternAttribution",
+    "InternalInfluence",
+    "LayerActivation",
+    "LayerConductance",
+    "LayerGradientXActivation",
+    "LayerIntegratedGradients",
     "NoiseTunnel",
+    "Occlusion",
     "PatternAttribution",
     "PatternNet",
     "Random",

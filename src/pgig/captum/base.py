@@ -7,29 +7,45 @@ import torch
 from torch import Tensor
 
 from pgig.attribution.completeness import completeness
+from pgig.captum.arguments import Forward, baseline_of, drawn_seed, forward_args, members_of, read_target, rows_or_whole
+from pgig.captum.errors import not_in_the_future, with_captum_errors
 from pgig.explaining.attribute import attribute
 from pgig.methods.table import METHODS
+from pgig.network.outputs import answer_of
+from pgig.subject.context import BatchSize
 from pgig.subject.inputs import Baseline, Tensors
-from pgig.subject.scores import Score, Target
-
-Forward = Callable[..., Any]
+from pgig.subject.scores import Explained, Score, Target
 
 
 class Attribution:
-    """What all classes here share: the model, and Captum's reading of target and score."""
+    """What all classes here share: the model, and Captum's reading of target, score and errors."""
 
-    name: ClassVar[str]  # in pgig.METHODS
+    name: ClassVar[str]  # in pgig.METHODS, where it is one of them
+    attribute: Callable[..., Any]
+    attribute_future: Callable[..., Any]
 
     def __init__(self, forward_func: Forward) -> None:
         self.forward_func = forward_func
 
+    def __init_subclass__(cls, **named: Any) -> None:
+        super().__init_subclass__(**named)
+        if "attribute" in vars(cls):
+            cls.attribute = with_captum_errors(cls.attribute)
+        cls.attribute_future = not_in_the_future(cls.__name__)
+
     @property
     def multiplies_by_inputs(self) -> bool:
-        return METHODS[self.name].multiply_by_input
+        return getattr(self, "name", None) in METHODS and METHODS[self.name].multiply_by_input
 
     def has_convergence_delta(self) -> bool:
-        return METHODS[self.name].points.is_path
+        return False
 
+    @classmethod
+    def get_name(cls) -> str:
+        """The class's name in words: `Integrated Gradients`."""
+        return "".join(c if c.islower() or i == 0 else f" {c}" for i, c in enumerate(cls.__name__))
+
+    @with_captum_errors
     def compute_convergence_delta(
         self,
         attributions: Tensors,
@@ -39,20 +55,47 @@ class Attribution:
         additional_forward_args: Any = None,
     ) -> Tensor:
         """sum(attributions) - (f(end_point) - f(start_point)), one number per input."""
-        score, target = _captum_target(target)
-        return completeness(
-            attributions, self.forward_func, end_point, target, score=score,
-            baseline=0 if start_point is None else start_point,
-            forward_args=_forward_args(additional_forward_args),
+        score, target = self._target(end_point, target, additional_forward_args)
+        return rows_or_whole(
+            lambda batch_size: completeness(
+                attributions, self.forward_func, end_point, target, score=score, baseline=baseline_of(start_point),
+                batch_size=batch_size, forward_args=forward_args(additional_forward_args),
+            )
         )  # fmt: skip
 
-    def _attribute(self, inputs: Tensors, target: Target, additional_forward_args: Any, **options: Any) -> Tensors:
-        score, target = _captum_target(target)
-        options = {"start": "one", **options}
-        forward_args = _forward_args(additional_forward_args)
-        return attribute(
-            self.name, self.forward_func, inputs, target, score=score, forward_args=forward_args, **options
-        )
+    def _target(self, inputs: Tensors, target: Target, additional_forward_args: Any) -> tuple[Score, Target]:
+        further = forward_args(additional_forward_args)
+        return read_target(target, lambda: self.forward_func(*members_of(inputs), *further))
+
+    def _scores(self, members: tuple[Tensor, ...], target: Target, additional_forward_args: Any) -> Tensor:
+        """What is explained of these inputs, in one forward pass: one number for each, or all that comes out."""
+        further = forward_args(additional_forward_args)
+        with torch.no_grad():
+            output = self.forward_func(*members, *further)
+            score, target = read_target(target, lambda: output)
+            if callable(score):
+                found = score(output if isinstance(output, Tensor | int | float) else answer_of(output))
+                return torch.as_tensor(found)
+            return Explained(score, target, len(members[0]))(output, list(range(len(members[0]))))
+
+    def _attribute(
+        self,
+        inputs: Tensors,
+        target: Target,
+        additional_forward_args: Any,
+        *,
+        method: str | None = None,
+        batch_size: BatchSize = None,
+        **options: Any,
+    ) -> Tensors:
+        score, target = self._target(inputs, target, additional_forward_args)
+        asked = {"start": "one", "score": score, "forward_args": forward_args(additional_forward_args), **options}
+        return rows_or_whole(
+            lambda size: attribute(
+                method or self.name, self.forward_func, inputs, target, batch_size=size, **asked  # type: ignore[arg-type]
+            ),
+            batch_size,
+        )  # fmt: skip
 
 
 class Saliency(Attribution):
@@ -63,7 +106,10 @@ class Saliency(Attribution):
     def attribute(
         self, inputs: Tensors, target: Target = None, abs: bool = True, additional_forward_args: Any = None
     ) -> Tensors:
-        return _mapped(torch.abs if abs else lambda a: a, self._attribute(inputs, target, additional_forward_args))
+        found = self._attribute(inputs, target, additional_forward_args)
+        if not abs:
+            return found
+        return tuple(map(torch.abs, found)) if isinstance(found, tuple) else found.abs()
 
 
 class AtInput(Attribution):
@@ -89,9 +135,16 @@ class GuidedBackprop(AtInput):
 
 
 class Random(AtInput):
-    """Uniform noise, a control."""
+    """Uniform noise, a control. seed: None takes one from torch's global generator at each call."""
 
     name = "random"
+
+    def __init__(self, forward_func: Forward, seed: int | None = None) -> None:
+        super().__init__(forward_func)
+        self._seed = seed
+
+    def _attribute(self, inputs: Tensors, target: Target, additional_forward_args: Any, **options: Any) -> Tensors:
+        return super()._attribute(inputs, target, additional_forward_args, seed=drawn_seed(self._seed), **options)
 
 
 class WithPatterns(Attribution):
@@ -117,23 +170,3 @@ class PatternNet(WithPatterns, AtInput):
     """The gradient under p in place of w."""
 
     name = "patternnet"
-
-
-def _captum_target(target: Target) -> tuple[Score, Target]:
-    if target is None:
-        return _only_output, None
-    if isinstance(target, Tensor) and target.numel() == 1:
-        return "logit", int(target)
-    return "logit", target
-
-
-def _only_output(output: Any) -> Any:
-    return output.reshape(len(output)) if isinstance(output, Tensor) and output.numel() == len(output) else output
-
-
-def _forward_args(additional: Any) -> tuple[Any, ...]:
-    return () if additional is None else additional if isinstance(additional, tuple) else (additional,)
-
-
-def _mapped(change: Callable[[Tensor], Tensor], attributions: Tensors) -> Tensors:
-    return tuple(map(change, attributions)) if isinstance(attributions, tuple) else change(attributions)

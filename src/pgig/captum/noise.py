@@ -1,27 +1,28 @@
 """Methods that look at noisy copies of the inputs."""
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from pgig.captum.base import Attribution, Forward
+from pgig.captum.arguments import Forward, drawn_seed, like_given, members_of
+from pgig.captum.base import Attribution
 from pgig.errors import PgigError
-from pgig.methods.summaries import State, mean, mean_of_squares, variance
+from pgig.methods.summaries import State, Summary, mean, mean_of_squares, variance
 from pgig.subject.inputs import Tensors
 from pgig.subject.scores import Target
 
 _SUMMARIES = {"smoothgrad": mean, "smoothgrad_sq": mean_of_squares, "vargrad": variance}
 
 
-class NoiseTunnel:
+class NoiseTunnel(Attribution):
     """Another attribution of noisy copies of the inputs: their mean, mean square, or variance.
 
-    Unlike Captum's, the noise is drawn from `seed`, and the global random state is left alone.
+    seed: None takes one from torch's global generator at each call.
     """
 
-    def __init__(self, attribution_method: Any, seed: int = 0) -> None:
+    def __init__(self, attribution_method: Any, seed: int | None = None) -> None:
+        super().__init__(attribution_method.forward_func)
         self.attribution_method = attribution_method
         self._seed = seed
 
@@ -30,7 +31,7 @@ class NoiseTunnel:
         return bool(self.attribution_method.multiplies_by_inputs)
 
     def has_convergence_delta(self) -> bool:
-        return False
+        return bool(self.attribution_method.has_convergence_delta())
 
     def attribute(
         self,
@@ -39,39 +40,62 @@ class NoiseTunnel:
         nt_samples: int = 5,
         nt_samples_batch_size: int | None = None,
         stdevs: float | tuple[float, ...] = 1.0,
+        draw_baseline_from_distrib: bool = False,
         **kwargs: Any,
-    ) -> Tensors:
-        """`kwargs` go to the attribution method; `nt_samples_batch_size` is how many noisy copies it sees at once."""
-        if nt_type not in _SUMMARIES:
-            raise PgigError(f"unknown nt_type {nt_type!r}; choose one of: {', '.join(_SUMMARIES)}")
-        members = inputs if isinstance(inputs, tuple) else (inputs,)
-        spread = stdevs if isinstance(stdevs, tuple) else (stdevs,) * len(members)
-        if len(spread) != len(members):
-            raise PgigError(f"{len(spread)} stdevs for {len(members)} inputs: give one each, or a single number")
-        if nt_samples < 1:
-            raise PgigError(f"nt_samples must be at least 1, got {nt_samples}")
-        if kwargs.pop("return_convergence_delta", False):
-            raise PgigError("noisy copies have no single convergence delta: see pgig.completeness")
-        generator = torch.Generator().manual_seed(self._seed)
-        summary = _SUMMARIES[nt_type]
-        states: list[State | None] = [None] * len(members)
-        left = nt_samples
+    ) -> Any:
+        """`kwargs` go to the attribution method; `nt_samples_batch_size` is how many noisy copies it sees at once.
+
+        draw_baseline_from_distrib: each noisy copy has a baseline of its own, a row of `baselines` drawn for it.
+        return_convergence_delta: the deltas of all copies too, [inputs * nt_samples], as they were computed: all
+            copies of the first input, then of the next; where batches are smaller, batch by batch.
+        """
+        members = members_of(inputs)
+        spread = _checked(nt_type, nt_samples, nt_samples_batch_size, stdevs, len(members))
+        wants_delta = kwargs.get("return_convergence_delta", False)
+        if wants_delta and not self.has_convergence_delta():
+            raise PgigError(f"{type(self.attribution_method).__name__} has no convergence delta to return")
+        generator = torch.Generator().manual_seed(drawn_seed(self._seed))
+        total = _Total(_SUMMARIES[nt_type], nt_samples)
+        deltas, left = [], nt_samples
         while left > 0:
             copies = min(left, nt_samples_batch_size or nt_samples)
             left -= copies
             noisy = tuple(_noisy(x, s, copies, generator) for x, s in zip(members, spread, strict=True))
-            repeated = {name: _repeated(value, copies, len(members[0])) for name, value in kwargs.items()}
-            terms = self.attribution_method.attribute(noisy if isinstance(inputs, tuple) else noisy[0], **repeated)
-            by_member = terms if isinstance(terms, tuple) else (terms,)
-            for i, terms_of_member in enumerate(by_member):
-                grouped = terms_of_member.reshape(-1, copies, *terms_of_member.shape[1:]).transpose(0, 1)
-                states[i] = summary.update(states[i], grouped, grouped.new_full((copies,), 1 / nt_samples))
-        results = tuple(summary.result(state) for state in states if state is not None)
-        return results if isinstance(inputs, tuple) else results[0]
+            given = {name: _repeated(value, copies, len(members[0])) for name, value in kwargs.items()}
+            if draw_baseline_from_distrib and given.get("baselines") is not None:
+                given["baselines"] = _drawn(kwargs["baselines"], len(noisy[0]), generator)
+            terms = self.attribution_method.attribute(like_given(noisy, inputs), **given)
+            if wants_delta:
+                terms, delta = terms
+                deltas.append(delta)
+            total.add(terms, copies)
+        return (total.result(), torch.cat(deltas)) if wants_delta else total.result()
+
+
+class _Total:
+    """The summary of all copies, some at a time."""
+
+    def __init__(self, summary: Summary, samples: int) -> None:
+        self._summary, self._samples = summary, samples
+        self._states: list[State | None] = []
+        self._is_tuple = False
+
+    def add(self, terms: Tensors, copies: int) -> None:
+        self._is_tuple = isinstance(terms, tuple)
+        parts = members_of(terms)
+        self._states = self._states or [None] * len(parts)
+        for i, part in enumerate(parts):
+            grouped = part.detach().reshape(-1, copies, *part.shape[1:]).transpose(0, 1)
+            weights = grouped.new_full((copies,), 1 / self._samples)
+            self._states[i] = self._summary.update(self._states[i], grouped, weights)
+
+    def result(self) -> Tensors:
+        results = tuple(self._summary.result(state) for state in self._states if state is not None)
+        return results if self._is_tuple else results[0]
 
 
 class _Smoothed(Attribution):
-    def __init__(self, forward_func: Forward, seed: int = 0) -> None:
+    def __init__(self, forward_func: Forward, seed: int | None = None) -> None:
         super().__init__(forward_func)
         self._seed = seed
 
@@ -85,9 +109,9 @@ class _Smoothed(Attribution):
         internal_batch_size: int | None = None,
     ) -> Tensors:
         """Without `stdevs`, the variance is the paper's."""
-        variance = None if stdevs is None else stdevs**2
         return self._attribute(
-            inputs, target, additional_forward_args, samples=nt_samples, variance=variance, seed=self._seed,
+            inputs, target, additional_forward_args, samples=nt_samples,
+            variance=None if stdevs is None else stdevs**2, seed=drawn_seed(self._seed),
             batch_size=internal_batch_size,
         )  # fmt: skip
 
@@ -116,82 +140,37 @@ class SmoothTaylor(_Smoothed):
     name = "smooth_taylor"
 
 
-class GradientShap(Attribution):
-    """Expected gradients: a random place on the line from a random baseline, for noisy copies of the inputs."""
-
-    name = "expected_gradients"
-
-    def __init__(self, forward_func: Forward, multiply_by_inputs: bool = True, seed: int = 0) -> None:
-        super().__init__(forward_func)
-        self._multiply_by_inputs = multiply_by_inputs
-        self._seed = seed
-
-    @property
-    def multiplies_by_inputs(self) -> bool:
-        return self._multiply_by_inputs
-
-    def has_convergence_delta(self) -> bool:
-        return False  # there is one baseline per sample, and no single change of the score
-
-    def attribute(
-        self,
-        inputs: Tensors,
-        baselines: Tensors | Callable[[], Tensors],
-        n_samples: int = 5,
-        stdevs: float | tuple[float, ...] = 0.0,
-        target: Target = None,
-        additional_forward_args: Any = None,
-        return_convergence_delta: bool = False,
-    ) -> Tensors:
-        """`baselines`: the references to draw from, or a callable that gives them."""
-        if return_convergence_delta:
-            raise PgigError("each sample has a baseline of its own, so there is no single convergence delta")
-        if callable(baselines):
-            baselines = baselines()
-        one_sample = _OneReference(self.forward_func, baselines, self._multiply_by_inputs, self._seed)
-        return NoiseTunnel(one_sample, self._seed).attribute(
-            inputs, nt_samples=n_samples, stdevs=stdevs, target=target, additional_forward_args=additional_forward_args
-        )
-
-
-class _OneReference(Attribution):
-    name = "expected_gradients"
-
-    def __init__(self, forward_func: Forward, references: Tensors, multiply_by_inputs: bool, seed: int) -> None:
-        super().__init__(forward_func)
-        self._options = {"references": references, "multiply_by_input": multiply_by_inputs, "seed": seed, "samples": 1}
-
-    def attribute(self, inputs: Tensors, target: Target = None, additional_forward_args: Any = None) -> Tensors:
-        return self._attribute(inputs, target, additional_forward_args, **self._options)
-
-
-class ExpectedGradients(Attribution):
-    """Expected gradients with the paper's 49 references and no noise."""
-
-    name = "expected_gradients"
-
-    def __init__(self, forward_func: Forward, seed: int = 0) -> None:
-        super().__init__(forward_func)
-        self._seed = seed
-
-    def attribute(
-        self,
-        inputs: Tensors,
-        baselines: Tensors,
-        target: Target = None,
-        additional_forward_args: Any = None,
-        n_samples: int = 49,
-        internal_batch_size: int | None = None,
-    ) -> Tensors:
-        return self._attribute(
-            inputs, target, additional_forward_args, references=baselines, samples=n_samples, seed=self._seed,
-            batch_size=internal_batch_size,
-        )  # fmt: skip
+def _checked(
+    nt_type: str, samples: int, at_once: int | None, stdevs: float | tuple[float, ...], count: int
+) -> tuple[float, ...]:
+    if nt_type not in _SUMMARIES:
+        raise PgigError(f"unknown nt_type {nt_type!r}; choose one of: {', '.join(_SUMMARIES)}")
+    spread = stdevs if isinstance(stdevs, tuple) else (stdevs,) * count
+    if len(spread) != count:
+        raise PgigError(f"{len(spread)} stdevs for {count} inputs: give one each, or a single number")
+    if any(not isinstance(s, int | float) or s < 0 for s in spread):
+        raise PgigError(f"stdevs must be numbers of at least 0, got {stdevs!r}")
+    if samples < 1 or (at_once is not None and at_once < 1):
+        raise PgigError(f"nt_samples and nt_samples_batch_size must be at least 1, got {samples} and {at_once}")
+    return spread
 
 
 def _noisy(x: Tensor, stdev: float, copies: int, generator: torch.Generator) -> Tensor:
-    repeated = x.repeat_interleave(copies, 0)
-    return repeated + stdev * torch.randn(repeated.shape, generator=generator).to(x)
+    repeated = x.detach().repeat_interleave(copies, 0)
+    if not repeated.is_floating_point():
+        repeated = repeated.to(torch.get_default_dtype())
+    return repeated + stdev * torch.randn(repeated.shape, generator=generator).to(repeated)
+
+
+def _drawn(baselines: Any, rows: int, generator: torch.Generator) -> Any:
+    """For each noisy copy a row of the baselines, the same of all members of a tuple."""
+    members = baselines if isinstance(baselines, tuple) else (baselines,)
+    tensors = [b for b in members if isinstance(b, Tensor) and b.dim() > 0]
+    if not tensors:
+        return baselines
+    picks = torch.randint(len(tensors[0]), (rows,), generator=generator)
+    drawn = tuple(b[picks.to(b.device)] if isinstance(b, Tensor) and b.dim() > 0 else b for b in members)
+    return drawn if isinstance(baselines, tuple) else drawn[0]
 
 
 def _repeated(value: Any, copies: int, count: int) -> Any:

@@ -5,7 +5,8 @@ from typing import Any
 
 from torch import Tensor
 
-from pgig.captum.base import Attribution, Forward, WithPatterns
+from pgig.captum.arguments import Forward, baseline_of, drawn_seed, scaled
+from pgig.captum.base import Attribution, WithPatterns
 from pgig.errors import PgigError
 from pgig.methods.quadrature import Quadrature
 from pgig.subject.inputs import Baseline, Tensors
@@ -18,6 +19,12 @@ _QUADRATURES: dict[str, Quadrature] = {
     "riemann_middle": "midpoint",
     "riemann_trapezoid": "trapezoid",
 }
+
+
+def quadrature_of(method: str) -> Quadrature:
+    if method not in _QUADRATURES:
+        raise PgigError(f"unknown method {method!r}; choose one of: {', '.join(_QUADRATURES)}")
+    return _QUADRATURES[method]
 
 
 class IntegratedGradients(Attribution):
@@ -33,6 +40,9 @@ class IntegratedGradients(Attribution):
     def multiplies_by_inputs(self) -> bool:
         return self._multiply_by_inputs
 
+    def has_convergence_delta(self) -> bool:
+        return True
+
     def attribute(
         self,
         inputs: Tensors,
@@ -45,12 +55,10 @@ class IntegratedGradients(Attribution):
         return_convergence_delta: bool = False,
     ) -> Any:
         """The attribution; with `return_convergence_delta`, a pair of it and `compute_convergence_delta`."""
-        if method not in _QUADRATURES:
-            raise PgigError(f"unknown method {method!r}; choose one of: {', '.join(_QUADRATURES)}")
-        baseline = 0 if baselines is None else baselines
+        inputs, baseline = scaled(inputs), baseline_of(baselines)
         attributions = self._attribute(
             inputs, target, additional_forward_args, baseline=baseline, steps=n_steps,
-            quadrature=_QUADRATURES[method], batch_size=internal_batch_size,
+            quadrature=quadrature_of(method), batch_size=internal_batch_size,
             multiply_by_input=self._multiply_by_inputs,
         )  # fmt: skip
         if not return_convergence_delta:
@@ -95,10 +103,12 @@ class SmoothGradIG(IntegratedGradients):
         multiply_by_inputs: bool = True,
         nt_samples: int = 25,
         stdevs: float | None = None,
-        seed: int = 0,
+        seed: int | None = None,
     ) -> None:
         super().__init__(forward_func, multiply_by_inputs)
-        self._noise = {"samples": nt_samples, "variance": None if stdevs is None else stdevs**2, "seed": seed}
+        self._noise = {"samples": nt_samples, "variance": None if stdevs is None else stdevs**2}
+        self._seed = seed
 
     def _attribute(self, inputs: Tensors, target: Target, additional_forward_args: Any, **options: Any) -> Tensors:
-        return super()._attribute(inputs, target, additional_forward_args, **options, **self._noise)
+        options |= {**self._noise, "seed": drawn_seed(self._seed)}
+        return super()._attribute(inputs, target, additional_forward_args, **options)

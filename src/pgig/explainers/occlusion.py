@@ -1,8 +1,6 @@
 """Occlusion maps (Zeiler and Fergus 2014): how much the score falls when a window of the image is covered."""
 
 import math
-import warnings
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -11,23 +9,16 @@ import torch
 from torch import Tensor, nn
 
 from pgig.degradation.dense import check_score, score_of
-from pgig.errors import PgigError, PgigWarning
+from pgig.errors import PgigError
 from pgig.explainers.protocol import Needs, typed
-from pgig.incremental import TracingError
-from pgig.incremental.agreement import agrees
-from pgig.incremental.covering import covered_outputs
+from pgig.explainers.window_outputs import OCCLUSION_BYTES, window_outputs
 from pgig.incremental.plan import Boxes
-from pgig.incremental.planner import forget_plan, plan_for
 from pgig.methods.rules import plain
 from pgig.network.outputs import answer_in, answer_of
 from pgig.subject.context import Context
 from pgig.subject.rows import check_rows
 from pgig.subject.scores import Target
 from pgig.subject.subject import Subject
-
-_ROWS = 32  # covered images at once
-_TRIED = 3  # windows that are also computed whole
-OCCLUSION_BYTES = 512 * 2**20  # of activations that are kept, at most
 
 
 @dataclass(frozen=True)
@@ -110,9 +101,7 @@ class Occlusion:
         fill = torch.full_like(x, self.baseline)
         with torch.no_grad():
             intact = _finite(score_of(answer_of(subject(x.clone())), target, score).double())
-            outputs = _incremental_outputs(subject, x, boxes, fill) if incremental else None
-            if outputs is None:
-                outputs = torch.cat(list(_whole_outputs(subject, x, boxes, fill)))
+            outputs = window_outputs(subject, x, boxes, fill, incremental)
             scores = _finite(score_of(outputs, target.expand(len(outputs)), score).double())
         total = torch.zeros(x.shape[2:], dtype=torch.float64, device=x.device)
         covers = torch.zeros_like(total)
@@ -165,40 +154,3 @@ def _finite(scores: Tensor) -> Tensor:
 def _intervals(size: int, window: int, stride: int) -> list[tuple[int, int]]:
     count = -(-(size - window) // stride) + 1
     return [(n * stride, min(n * stride + window, size)) for n in range(count)]
-
-
-def _whole_outputs(subject: Subject, x: Tensor, boxes: Boxes, fill: Tensor) -> Iterator[Tensor]:
-    """The definition: a forward pass for every window."""
-    with torch.no_grad():
-        for first in range(0, len(boxes), _ROWS):
-            some = boxes[first : first + _ROWS]
-            now = x.repeat(len(some), 1, 1, 1)
-            for row, ((top, bottom), (left, right)) in enumerate(some):
-                now[row, :, top:bottom, left:right] = fill[0, :, top:bottom, left:right]
-            yield answer_of(subject(now))
-
-
-def _incremental_outputs(subject: Subject, x: Tensor, boxes: Boxes, fill: Tensor) -> Tensor | None:
-    """By what each window reaches; None where the model cannot be treated so.
-
-    A few windows are also computed whole: a plan that says otherwise, since the model has changed or is beyond it, is
-    made anew once, and then given up.
-    """
-    some = numpy.unique(numpy.linspace(0, len(boxes) - 1, _TRIED).astype(int))
-    wanted = torch.cat(list(_whole_outputs(subject, x, boxes[some], fill)))
-    intact = answer_of(subject(x.clone()))
-    for first in (True, False):
-        if not first:
-            forget_plan(subject)
-        try:
-            plan = plan_for(subject, x)
-            rows = max(1, min(_ROWS, OCCLUSION_BYTES // plan.bytes_per_row - 1))
-            found = torch.cat(list(covered_outputs(plan, x, boxes, fill, rows)))
-        except TracingError:
-            return None
-        except RuntimeError:  # what a model that has changed since may lead to
-            continue
-        if agrees(found[some], wanted, intact):
-            return found
-    warnings.warn("occlusion is computed whole: windows alone gave other results", PgigWarning, stacklevel=4)
-    return None

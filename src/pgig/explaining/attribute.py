@@ -6,8 +6,10 @@ from typing import Any, TypedDict, Unpack, cast
 from torch import Tensor
 
 from pgig.attribution.attributions import Progress, attributions
+from pgig.explaining.inner import Layer, inner_call
 from pgig.methods.quadrature import Quadrature
 from pgig.methods.table import Method, Start, method_table
+from pgig.network.inner_place import Side
 from pgig.subject.context import BatchSize
 from pgig.subject.inputs import Baseline, Given, Tensors, named_inputs
 from pgig.subject.scores import Score, Target
@@ -34,6 +36,8 @@ class Options(TypedDict, total=False):
     progress: Progress | None
     forward_args: Any
     forward_kwargs: dict[str, Any] | None
+    layer: Layer | None
+    side: Side
 
 
 def attribute(
@@ -72,6 +76,8 @@ def attribute_all(
     progress: Progress | None = None,
     forward_args: Any = (),
     forward_kwargs: dict[str, Any] | None = None,
+    layer: Layer | None = None,
+    side: Side = "output",
 ) -> dict[str, Given]:
     """The attributions of `inputs` by several methods, each shaped like the inputs.
 
@@ -97,12 +103,21 @@ def attribute_all(
         model is refused.
     progress: called with (points done, points in all).
     forward_args, forward_kwargs: passed on to the model; tensors with one row per input are cut to the rows in work.
+    layer, side: explain what this layer gives ("output") or is given ("input") in place of the input: its name, the
+        module, or several. Inputs, baseline and references are still the model's; paths and noise are the layer's, and
+        attributions are shaped like what it gives.
     """
     named = {"steps": steps, "samples": samples, "variance": variance, "quadrature": quadrature,
              "multiply_by_input": multiply_by_input, "soft_gates": soft_gates, "start": start}  # fmt: skip
     table = method_table(methods, {name: value for name, value in named.items() if value is not None})
     subject, given = Subject.of(model, patterns), inputs
-    if isinstance(inputs, Mapping):
+    if layer is not None:
+        inner = inner_call(
+            subject, layer, side, inputs, baseline, references, forward_args, forward_kwargs, batch_size == "whole"
+        )
+        subject, given, baseline, references = inner.subject, inner.inputs, inner.baseline, inner.references
+        forward_args, forward_kwargs = inner.forward_args, inner.forward_kwargs
+    elif isinstance(inputs, Mapping):
         names, given, rest = named_inputs(inputs)  # type: ignore[assignment]
         subject, forward_kwargs = subject.taking(names), {**rest, **(forward_kwargs or {})}
     found = attributions(
@@ -120,7 +135,7 @@ def attribute_all(
         forward_args=forward_args,
         forward_kwargs=forward_kwargs,
     )
-    if isinstance(inputs, Mapping):
+    if isinstance(inputs, Mapping) and layer is None:
         return {name: cast(Given, _by_name(subject.names, parts)) for name, parts in found.items()}
     return cast(dict[str, Given], found)
 

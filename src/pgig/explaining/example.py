@@ -95,7 +95,7 @@ class Example:
 
     def precise(self, model: nn.Module) -> "Example":
         """The same for a model in float64."""
-        subject = Subject(model, at=self.subject.at, names=self.subject.names)
+        subject = self.subject.like(model)
         kwargs = {name: _doubled(value) for name, value in self.kwargs.items()}
         return Example(subject, tuple(map(_doubled, self.args)), kwargs)
 

@@ -1,6 +1,7 @@
 """The inputs explained: checked once, and handed out one by one or packed for the model."""
 
 from collections.abc import Hashable, Mapping, Sequence
+from functools import reduce
 from operator import index
 from typing import Any, SupportsIndex, TypeVar
 
@@ -30,10 +31,12 @@ class Inputs:
         self.count = len(self._members[0])
         if any(len(member) != self.count for member in self._members):
             raise PgigError(f"inputs of one tuple differ in number: {[len(member) for member in self._members]}")
-        if len({(member.dtype, member.device) for member in self._members}) > 1:
-            raise PgigError("inputs of one tuple must share dtype and device")
+        if len({member.device for member in self._members}) > 1:
+            raise PgigError("inputs of one tuple must share a device")
         self.shapes = [member.shape[1:] for member in self._members]
-        self.dtype, self.device = self._members[0].dtype, self._members[0].device
+        self.device = self._members[0].device
+        # members of different dtypes are laid end to end in the widest
+        self._joint = reduce(torch.promote_types, (member.dtype for member in self._members))
         self._baselines = self._matching_baselines(baseline)
         self._references = None if references is None else self._matching_references(references)
 
@@ -51,8 +54,8 @@ class Inputs:
             return (at,)
         sizes = [shape.numel() for shape in self.shapes]
         return tuple(
-            part.reshape(len(at), *shape)
-            for part, shape in zip(torch.split(at, sizes, dim=1), self.shapes, strict=True)
+            part.reshape(len(at), *shape).to(member.dtype)
+            for part, shape, member in zip(torch.split(at, sizes, dim=1), self.shapes, self._members, strict=True)
         )
 
     def joined(self, parts: Sequence[Tensor]) -> Tensor:
@@ -60,7 +63,7 @@ class Inputs:
         return self._join(list(parts))
 
     def like_inputs(self, attribution: Tensor) -> Tensors:
-        parts = self.for_model(attribution.to(self.dtype))
+        parts = self.for_model(attribution.to(self._joint))
         return parts if self.is_tuple else parts[0]
 
     def at_baseline(self) -> tuple[Tensor, ...]:
@@ -71,7 +74,9 @@ class Inputs:
         return self._members
 
     def _join(self, parts: list[Tensor]) -> Tensor:
-        return torch.cat([part.reshape(len(part), -1) for part in parts], dim=1) if self.is_tuple else parts[0]
+        if not self.is_tuple:
+            return parts[0]
+        return torch.cat([part.reshape(len(part), -1).to(self._joint) for part in parts], dim=1)
 
     def _matching_baselines(self, baseline: Baseline) -> tuple[Tensor, ...]:
         given = baseline if isinstance(baseline, tuple) else (baseline,) * len(self._members)
@@ -79,21 +84,7 @@ class Inputs:
             raise PgigError(
                 f"{len(given)} baselines for {len(self._members)} inputs: give one each, or a single number"
             )
-        return tuple(self._matching_baseline(b, x) for b, x in zip(given, self._members, strict=True))
-
-    def _matching_baseline(self, baseline: float | Tensor, x: Tensor) -> Tensor:
-        try:
-            tensor = torch.as_tensor(baseline, dtype=x.dtype, device=x.device).detach()
-        except (TypeError, ValueError, RuntimeError):
-            raise PgigError(f"the baseline must be a number or a tensor, got {baseline!r}") from None
-        if not tensor.isfinite().all():
-            raise PgigError("the baseline has NaN or infinite values")
-        try:
-            return tensor.broadcast_to(x.shape)
-        except RuntimeError:
-            raise PgigError(
-                f"a baseline of shape {tuple(tensor.shape)} does not broadcast to inputs {tuple(x.shape)}"
-            ) from None
+        return tuple(as_baseline(b, x) for b, x in zip(given, self._members, strict=True))
 
     def _matching_references(self, references: Tensors) -> Tensor:
         given = _members(references, "references")
@@ -103,7 +94,23 @@ class Inputs:
         if shapes != self.shapes:
             wanted, found = [tuple(s) for s in self.shapes], [tuple(s) for s in shapes]
             raise PgigError(f"references of shape {found} per input, expected {wanted}, with an axis in front of it")
-        return self._join([tensor.to(self.device, self.dtype) for tensor in given])
+        return self._join([tensor.to(self.device, self._joint) for tensor in given])
+
+
+def as_baseline(baseline: float | Tensor, x: Tensor) -> Tensor:
+    """A baseline in the shape of x."""
+    try:
+        tensor = torch.as_tensor(baseline, dtype=x.dtype, device=x.device).detach()
+    except (TypeError, ValueError, RuntimeError):
+        raise PgigError(f"the baseline must be a number or a tensor, got {baseline!r}") from None
+    if not tensor.isfinite().all():
+        raise PgigError("the baseline has NaN or infinite values")
+    try:
+        return tensor.broadcast_to(x.shape)
+    except RuntimeError:
+        raise PgigError(
+            f"a baseline of shape {tuple(tensor.shape)} does not broadcast to inputs {tuple(x.shape)}"
+        ) from None
 
 
 def named_inputs(inputs: Mapping[str, Any]) -> tuple[tuple[str, ...], Tensors, dict[str, Any]]:

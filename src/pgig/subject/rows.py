@@ -13,6 +13,11 @@ from pgig.network.checks import FAILURES
 from pgig.network.nested import tensors_in
 from pgig.subject.subject import Subject
 
+
+class MixedRowsError(PgigError):
+    """The model's answer is one for its whole batch, or depends on it: only whole batches can be explained."""
+
+
 WHOLE = "give batch_size='whole', which puts all inputs through it together"
 _RANDOM = "the model gives another answer each time it is asked: it draws random numbers, and so does what explains it"
 # well above rounding, which differs with the number of rows
@@ -40,7 +45,7 @@ def check_rows(
     others: something else than the inputs of the same shape, to be the first input's company. alone: inputs are put
     through one by one, so that a model which takes no more than one will do.
     """
-    key = alone, subject.at, subject.names, *((x.shape[1:], x.dtype) for x in inputs)
+    key = alone, subject.place, subject.names, *((x.shape[1:], x.dtype) for x in inputs)
     by_score: _Shapes = subject.recall("rows", WeakKeyDictionary)
     try:
         sound = by_score.setdefault(score if callable(score) else _fault, set())
@@ -54,7 +59,7 @@ def check_rows(
     if fault == _RANDOM:
         warnings.warn(_RANDOM, PgigWarning, stacklevel=5)
     elif fault is not None:
-        raise PgigError(fault)
+        raise MixedRowsError(fault)
     sound.add(key)
 
 
@@ -91,8 +96,8 @@ def why_not_one(inputs: Sequence[Tensor], ask: Ask, remedy: str = WHOLE) -> str 
         shape = tuple(inputs[0].shape)
         return f"inputs of shape {shape} have no batch axis, which this model expects: give x[None]"
     count = len(inputs[0])
-    answer = _answer(ask, inputs, list(range(count))) if count > 1 else None
-    if _has_rows(answer, count):
+    answer = _answer(ask, inputs, list(range(count)))
+    if count > 1 and _has_rows(answer, count):
         return f"the model takes its whole batch of {count}, but not one input by itself: {remedy}"
     if isinstance(answer, Tensor) and answer.numel() == 1:
         return (
@@ -124,8 +129,11 @@ def _different(other: Tensor, x: Tensor) -> Tensor:
 
 def _differ(alone: Any, other: Any, count: int, row: int) -> bool:
     """Is an output for one input another than its row in an output for `count`?"""
-    for one, two in zip(tensors_in(alone), tensors_in(other), strict=False):
-        if one.dim() == 0 or two.dim() == 0 or (len(one), len(two)) != (1, count):
+    pairs = [(a, b) for a, b in zip(tensors_in(alone), tensors_in(other), strict=False) if a.dim() > 0 and b.dim() > 0]
+    for number, (one, two) in enumerate(pairs):
+        if (len(one), len(two)) != (1, count):
+            if number == 0 and len(one) == 1:  # the answer itself does not grow with the batch
+                return True
             continue  # not a tensor of rows
         if one.shape[1:] != two.shape[1:]:
             return True

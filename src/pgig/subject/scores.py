@@ -17,14 +17,15 @@ Target = Index | Sequence[Index] | Tensor | NDArray[Any] | None
 
 
 class Explained:
-    """Turns the model's output for some rows into one scalar each."""
+    """Turns the model's output for some rows into one scalar each; or, of a whole batch, into one for all."""
 
-    def __init__(self, score: Score, target: Target, count: int) -> None:
+    def __init__(self, score: Score, target: Target, count: int, whole: bool = False) -> None:
         if not callable(score) and score not in ("probability", "logit"):
             raise PgigError(f"unknown score {score!r}; choose 'probability', 'logit', or pass a callable")
         if callable(score) and target is not None:
             raise PgigError("a callable score already says what is explained: leave target at None")
         self._score = score
+        self._whole = whole
         self._classes: list[tuple[int, ...] | None] = [None] * count
         if target is not None:
             self._classes = list(_listed_targets(target, count))
@@ -57,7 +58,7 @@ class Explained:
         for row, index in zip(rows, best, strict=True):
             self._classes[row] = index
 
-    def __call__(self, output: Any, rows: Sequence[int]) -> Tensor:  # [len(rows)]
+    def __call__(self, output: Any, rows: Sequence[int]) -> Tensor:  # [len(rows)], or [1] for a whole batch
         scores = self._custom(output, len(rows)) if callable(self._score) else self._selected(output, rows)
         if not bool(scores.detach().isfinite().all()):
             bad = rows[int((~scores.detach().isfinite()).nonzero()[0])]
@@ -67,6 +68,8 @@ class Explained:
     def _custom(self, output: Any, count: int) -> Tensor:
         assert callable(self._score)
         scores = self._score(output)
+        if isinstance(scores, Tensor) and scores.numel() == 1 and (self._whole or count == 1):
+            return scores.reshape(1)
         if not isinstance(scores, Tensor) or scores.shape not in ((count,), (count, 1)):
             found = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
             raise PgigError(f"the score must be one scalar per input, shape ({count},), got {found}")

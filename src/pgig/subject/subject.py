@@ -4,13 +4,12 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, MutableMappin
 from typing import Any, TypeVar
 
 from torch import Tensor, nn
-from torch.nn.utils import parametrize
 from torch.utils.weak import WeakIdKeyDictionary
 
 from pgig.errors import PgigError
 from pgig.methods.rules import Rule
 from pgig.network.checks import check_kinds, check_model, without_compilation
-from pgig.network.inner_place import output_at, run_from
+from pgig.network.inner_place import Place, Side, run_from, values_at
 from pgig.network.layers import Layers, Spare
 from pgig.network.memory_format import is_faster_in_channels_last, is_same_in_channels_last
 from pgig.network.weight_versions import Look, Versions, difference, model_digest, quick_look, renaming, versions
@@ -37,8 +36,9 @@ class Subject:
 
     model: a module in eval mode, or any callable where no rule needs its parameters.
     patterns: layer name -> tensor of the weight's shape, for the methods with a pattern rule.
-    at: the name of a layer or an embedding whose output takes the place of the input: what is explained then is that
-        output, which `inner` gives, and what the model itself takes comes behind it, as `forward_args`.
+    at: the name of a layer whose output takes the place of the input: what is explained then is that output, which
+        `inner` gives, and what the model itself takes comes behind it, as `forward_args`. Or a module; or several.
+    side: "output", or "input" for what the layer is given. values: how many tensors those are, if not one.
     names: what the model calls its inputs, where it takes them by name: ("inputs_embeds",).
 
     What is found out about a model (its memory format, whether it treats rows one by one, its digest, plans of it) is
@@ -50,7 +50,9 @@ class Subject:
         model: Callable[..., Any],
         patterns: Mapping[str, Tensor] | None = None,
         *,
-        at: str | None = None,
+        at: str | nn.Module | Sequence[str | nn.Module] | None = None,
+        side: Side = "output",
+        values: int = 1,
         names: Sequence[str] = (),
     ) -> None:
         if isinstance(model, Subject):
@@ -58,21 +60,16 @@ class Subject:
         self.model = without_compilation(model)
         check_kinds(self.model, patterns)
         self.patterns = patterns
-        self.at = at
+        self.place = None if at is None else Place.of(self.model, at, side, values)
         self.names = tuple(names)
-        if at is not None:
-            self._check_place(at)
-            if names:
-                raise PgigError("an inner place is the first input, and has no name: leave names out")
+        if self.place is not None and names:
+            raise PgigError("an inner place is the first input, and has no name: leave names out")
         self._known = _known(self.model)
 
-    def _check_place(self, at: str) -> None:
-        with parametrize.cached():
-            weights = Layers(self.module, None, channels_last=False).weights()
-        names = [name for name, weight in weights if weight.dim() > 1]
-        if at not in names:
-            some = ", ".join(names[:4]) + (", ..." if len(names) > 4 else "")
-            raise PgigError(f"no layer {at!r} with weights, whose output could be an inner place; there are {some}")
+    @property
+    def at(self) -> str | None:
+        """The name of the inner place."""
+        return None if self.place is None else self.place.name
 
     @classmethod
     def of(cls, model: "Callable[..., Any] | Subject", patterns: Mapping[str, Tensor] | None = None) -> "Subject":
@@ -82,11 +79,20 @@ class Subject:
         return model.with_patterns(patterns) if patterns is not None else model.renewed()
 
     def with_patterns(self, patterns: Mapping[str, Tensor] | None) -> "Subject":
-        return Subject(self.model, patterns, at=self.at, names=self.names)
+        return self.like(self.model, patterns)
 
     def taking(self, names: Sequence[str]) -> "Subject":
         """The same, with inputs that go to the model by these names."""
-        return Subject(self.model, self.patterns, at=self.at, names=names)
+        if self.place is not None:
+            raise PgigError("an inner place is the first input, and has no name: leave names out")
+        return Subject(self.model, self.patterns, names=names)
+
+    def like(self, model: Callable[..., Any], patterns: Mapping[str, Tensor] | None = None) -> "Subject":
+        """Another model, or the same, at the same place, with the same names."""
+        if self.place is None:
+            return Subject(model, patterns, names=self.names)
+        place = self.place
+        return Subject(model, patterns, at=place.layers, side=place.side, values=place.count, names=self.names)
 
     def renewed(self) -> "Subject":
         """The same, having forgotten what does not hold any more."""
@@ -103,15 +109,17 @@ class Subject:
         if self.names:
             named = {**dict(zip(self.names, inputs, strict=False)), **named}
             inputs = inputs[len(self.names) :]
-        if self.at is None:
+        if self.place is None:
             return self.model(*inputs, **named)
-        return run_from(self.model, self.at, *inputs, **named)
+        count = self.place.count
+        return run_from(self.model, self.place, inputs[:count], *inputs[count:], **named)
 
-    def inner(self, *inputs: Any, **named: Any) -> Tensor:
-        """The output at the inner place."""
-        if self.at is None:
+    def inner(self, *inputs: Any, **named: Any) -> Tensor | tuple[Tensor, ...]:
+        """What is at the inner place: a tensor, or all of them where there are several."""
+        if self.place is None:
             raise PgigError("this subject has no inner place: give at=, the name of a layer")
-        return output_at(self.model, self.at, *inputs, **named)
+        found = values_at(self.model, self.place, *inputs, **named)
+        return found[0] if len(found) == 1 else found
 
     @property
     def module(self) -> nn.Module:
@@ -168,7 +176,7 @@ class Subject:
         if not is_faster_in_channels_last(self.model, inputs):
             return False
         found = self.recall("channels_last", dict[Hashable, bool])
-        key = self.at, self.names, *(x.shape[1:] for x in inputs)
+        key = self.place, self.names, *(x.shape[1:] for x in inputs)
         if key not in found:
             answer = is_same_in_channels_last(self.model, self, inputs, args, kwargs or {})
             if answer is None:  # what that means is asked elsewhere

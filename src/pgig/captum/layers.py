@@ -1,0 +1,250 @@
+"""Attributions to what a layer gives, or is given, in place of the input."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from pgig.captum.arguments import (
+    Forward,
+    baseline_of,
+    baselines_like,
+    forward_args,
+    like_given,
+    members_of,
+    rows_or_whole,
+    scaled,
+)
+from pgig.captum.base import Attribution
+from pgig.captum.errors import with_captum_errors
+from pgig.captum.paths import quadrature_of
+from pgig.errors import PgigError
+from pgig.explaining.attribute import attribute
+from pgig.explaining.inner import inner_call
+from pgig.methods.quadrature import alphas_and_weights
+from pgig.network.inner_place import Side
+from pgig.subject.inputs import Baseline, Tensors
+from pgig.subject.scores import Target
+from pgig.subject.subject import Subject
+
+Layers = nn.Module | Sequence[nn.Module]
+
+
+class LayerAttribution(Attribution):
+    """What all layer methods share. `device_ids` is Captum's, for DataParallel, and is not needed here."""
+
+    def __init__(self, forward_func: Forward, layer: Layers, device_ids: Any = None) -> None:
+        super().__init__(forward_func)
+        self.layer = layer
+        self.device_ids = device_ids
+
+    def _at_layer(
+        self, method: str, inputs: Tensors, target: Target, additional: Any, at_input: bool, **options: Any
+    ) -> Any:
+        return self._attribute(
+            inputs, target, additional, method=method, layer=self._layers, side=_side(at_input), **options
+        )
+
+    @property
+    def _layers(self) -> Any:
+        return list(self.layer) if isinstance(self.layer, list | tuple) else self.layer
+
+    @with_captum_errors
+    def compute_convergence_delta(
+        self,
+        attributions: Any,
+        start_point: Baseline | None,
+        end_point: Tensors,
+        target: Target = None,
+        additional_forward_args: Any = None,
+    ) -> Tensor:
+        """The sum over the layer's features, less the change of the score between the model's inputs."""
+        parts = [part for group in members_of(attributions) for part in members_of(group)]
+        rows = torch.stack([part.reshape(len(part), -1).sum(1) for part in parts]).sum(0)
+        ends = members_of(end_point)
+        starts = baselines_like(start_point, ends)
+        change = self._scores(ends, target, additional_forward_args) - self._scores(
+            starts, target, additional_forward_args
+        )
+        return rows - change.reshape(-1)
+
+
+class LayerActivation(LayerAttribution):
+    """What the layer gives."""
+
+    def attribute(
+        self,
+        inputs: Tensors,
+        additional_forward_args: Any = None,
+        attribute_to_layer_input: bool = False,
+    ) -> Any:
+        subject = Subject(self.forward_func, at=self._layers, side=_side(attribute_to_layer_input))
+        return subject.inner(*members_of(inputs), *forward_args(additional_forward_args))
+
+
+class LayerGradientXActivation(LayerAttribution):
+    """What the layer gives times its gradient."""
+
+    def __init__(
+        self, forward_func: Forward, layer: Layers, device_ids: Any = None, multiply_by_inputs: bool = True
+    ) -> None:
+        super().__init__(forward_func, layer, device_ids)
+        self._multiply_by_inputs = multiply_by_inputs
+
+    @property
+    def multiplies_by_inputs(self) -> bool:
+        return self._multiply_by_inputs
+
+    def attribute(
+        self,
+        inputs: Tensors,
+        target: Target = None,
+        additional_forward_args: Any = None,
+        attribute_to_layer_input: bool = False,
+        grad_kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        _check_grad_kwargs(grad_kwargs)
+        method = "gradient_x_input" if self._multiply_by_inputs else "gradient"
+        return self._at_layer(method, inputs, target, additional_forward_args, attribute_to_layer_input)
+
+
+class LayerIntegratedGradients(LayerGradientXActivation):
+    """Integrated gradients from what the layer gives for the baseline to what it gives for the input."""
+
+    def has_convergence_delta(self) -> bool:
+        return True
+
+    def attribute(  # type: ignore[override]
+        self,
+        inputs: Tensors,
+        baselines: Baseline | None = None,
+        target: Target = None,
+        additional_forward_args: Any = None,
+        n_steps: int = 50,
+        method: str = "gausslegendre",
+        internal_batch_size: int | None = None,
+        return_convergence_delta: bool = False,
+        attribute_to_layer_input: bool = False,
+        grad_kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        _check_grad_kwargs(grad_kwargs)
+        found = self._at_layer(
+            "integrated_gradients", inputs, target, additional_forward_args, attribute_to_layer_input,
+            baseline=baseline_of(baselines), steps=n_steps, quadrature=quadrature_of(method),
+            batch_size=internal_batch_size, multiply_by_input=self._multiply_by_inputs,
+        )  # fmt: skip
+        if not return_convergence_delta:
+            return found
+        return found, self.compute_convergence_delta(found, baselines, inputs, target, additional_forward_args)
+
+
+class _AlongInputs(LayerAttribution):
+    """Gradients of the score to the layer, at what it gives along the inputs' own path."""
+
+    def _gradients(
+        self, inputs: Tensors, baselines: Baseline | None, target: Target, additional: Any, alphas: Any, side: Side,
+        batch_size: int | None,
+    ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:  # fmt: skip
+        """Gradients and values, each [places, inputs, ...]."""
+        members, places = members_of(scaled(inputs)), len(alphas)
+        count = len(members[0])
+        starts = baselines_like(baselines, members)
+        path = tuple(
+            torch.cat([torch.lerp(x0, x, float(alpha)) for alpha in alphas])
+            for x0, x in zip(starts, members, strict=True)
+        )
+        further = tuple(_tiled(value, places, count) for value in forward_args(additional))
+        score, target = self._target(inputs, target, additional)
+        targets = _tiled(target, places, count)
+        call = inner_call(Subject(self.forward_func), self._layers, side, like_given(path, inputs), 0, None, further)
+        gradients = rows_or_whole(
+            lambda size: attribute(
+                "gradient", call.subject, call.inputs, targets, score=score, forward_args=call.forward_args,
+                batch_size=size,
+            ),
+            batch_size,
+        )  # fmt: skip
+        grouped = [
+            tuple(part.reshape(places, count, *part.shape[1:]) for part in members_of(parts))
+            for parts in (gradients, call.inputs)
+        ]
+        return grouped[0], grouped[1]
+
+
+class InternalInfluence(_AlongInputs):
+    """The mean gradient to the layer along the inputs' path (Leino et al. 2018)."""
+
+    def attribute(
+        self,
+        inputs: Tensors,
+        baselines: Baseline | None = None,
+        target: Target = None,
+        additional_forward_args: Any = None,
+        n_steps: int = 50,
+        method: str = "gausslegendre",
+        internal_batch_size: int | None = None,
+        attribute_to_layer_input: bool = False,
+        grad_kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        _check_grad_kwargs(grad_kwargs)
+        alphas, weights = alphas_and_weights(quadrature_of(method), n_steps)
+        gradients, _ = self._gradients(
+            inputs, baselines, target, additional_forward_args, alphas, _side(attribute_to_layer_input),
+            internal_batch_size,
+        )  # fmt: skip
+        found = tuple(torch.einsum("k,k...->...", torch.from_numpy(weights).to(g), g) for g in gradients)
+        return found if len(found) > 1 else found[0]
+
+
+class LayerConductance(_AlongInputs):
+    """The flow through the layer along the inputs' path (Dhamdhere et al. 2018)."""
+
+    @property
+    def multiplies_by_inputs(self) -> bool:
+        return True
+
+    def has_convergence_delta(self) -> bool:
+        return True
+
+    def attribute(
+        self,
+        inputs: Tensors,
+        baselines: Baseline | None = None,
+        target: Target = None,
+        additional_forward_args: Any = None,
+        n_steps: int = 50,
+        method: str = "gausslegendre",
+        internal_batch_size: int | None = None,
+        return_convergence_delta: bool = False,
+        attribute_to_layer_input: bool = False,
+        grad_kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        _check_grad_kwargs(grad_kwargs)
+        alphas, _ = alphas_and_weights(quadrature_of(method), n_steps + 1)
+        gradients, values = self._gradients(
+            inputs, baselines, target, additional_forward_args, alphas, _side(attribute_to_layer_input),
+            internal_batch_size,
+        )  # fmt: skip
+        parts = tuple((g[:-1] * (y[1:] - y[:-1])).sum(0) for g, y in zip(gradients, values, strict=True))
+        found = parts if len(parts) > 1 else parts[0]
+        if not return_convergence_delta:
+            return found
+        delta = self.compute_convergence_delta(found, baselines, scaled(inputs), target, additional_forward_args)
+        return found, delta
+
+
+def _side(at_input: bool) -> Side:
+    return "input" if at_input else "output"
+
+
+def _check_grad_kwargs(grad_kwargs: dict[str, Any] | None) -> None:
+    if grad_kwargs and grad_kwargs.keys() - {"allow_unused", "materialize_grads"}:
+        raise PgigError(f"grad_kwargs {grad_kwargs} cannot be passed on: gradients are not taken by autograd.grad here")
+
+
+def _tiled(value: Any, times: int, count: int) -> Any:
+    """What has one row per input, for each place on the path: all inputs at the first, then at the next."""
+    if isinstance(value, Tensor) and value.dim() > 0 and len(value) == count and value.numel() > 1:
+        return value.repeat(times, *[1] * (value.dim() - 1))
+    return value * times if isinstance(value, list) else value
