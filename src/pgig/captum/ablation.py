@@ -61,6 +61,10 @@ Cover = Mapping[int, Region]  # what is taken away at once, by member
 class FeatureAblation(Attribution):
     """The fall of the score when a feature, or a group of them, is replaced by the baseline."""
 
+    @property
+    def multiplies_by_inputs(self) -> bool:
+        return True
+
     def attribute(
         self,
         inputs: Tensors,
@@ -70,15 +74,17 @@ class FeatureAblation(Attribution):
         feature_mask: Tensors | None = None,
         perturbations_per_eval: int = 1,
         show_progress: bool = False,
+        enable_cross_tensor_attribution: bool = True,
     ) -> Any:
         """Shaped like the inputs; without a target, a row for each number that the model gives.
 
         feature_mask: numbers in the shape of the inputs (or of one): features with the same number, also in several
             tensors, are taken away together. Without, every feature by itself.
         perturbations_per_eval: covers that go through the model at once; more than 1 only where each row is by itself.
+        enable_cross_tensor_attribution: False takes the same number in several tensors for several features.
         """
         members = members_of(inputs)
-        covers = _covers(_masks(feature_mask, members))
+        covers = _covers(_masks(feature_mask, members), enable_cross_tensor_attribution)
         total, _ = self._falls(
             covers, members, baselines, target, additional_forward_args, perturbations_per_eval, show_progress
         )
@@ -97,11 +103,12 @@ class FeatureAblation(Attribution):
         """The sum of falls over all covers, for each feature; and how many covers it had."""
         if not isinstance(at_once, int) or at_once < 1:
             raise PgigError(f"perturbations_per_eval must be a whole number of at least 1, got {at_once!r}")
+        members = _promoted(members, baselines)
         starts = baselines_like(baselines, members)
         intact = self._scores(members, target, additional)
         flat, count = intact.reshape(1, -1), len(members[0])
         total = [torch.zeros(intact.numel(), *x.shape[1:], dtype=intact.dtype, device=x.device) for x in members]
-        times = [torch.zeros(1, *x.shape[1:], device=x.device) for x in members]
+        times = [torch.zeros(t.shape, device=t.device) for t in total]
         for first in range(0, len(covers), at_once):
             some = covers[first : first + at_once]
             given = [
@@ -119,9 +126,9 @@ class FeatureAblation(Attribution):
                 for i, region in cover.items():
                     fall = falls.reshape(-1, *[1] * (members[i].dim() - 1)).to(total[i])
                     region.add(total[i], fall)
-                    region.add(times[i], torch.ones_like(times[i][:1].reshape(-1)[:1]).reshape(fall[:1].shape))
+                    region.add(times[i], torch.ones_like(fall, dtype=times[i].dtype))
             if show_progress:
-                _tell(type(self).__name__, first + len(some), len(covers))
+                _tell(self.get_name(), first + len(some), len(covers))
         return total, times
 
 
@@ -192,6 +199,19 @@ def _has_rows(target: Any, x: Tensor) -> bool:
     return isinstance(target, Tensor) and target.dim() > 0 and len(target) == len(x) > 1
 
 
+def _promoted(members: tuple[Tensor, ...], baselines: Baseline | None) -> tuple[Tensor, ...]:
+    """Whole numbers as floating point ones, where those take their place."""
+    given = baselines if isinstance(baselines, tuple) else (baselines,) * len(members)
+
+    def is_floating(baseline: Any) -> bool:
+        return isinstance(baseline, float) or (isinstance(baseline, Tensor) and baseline.is_floating_point())
+
+    pairs = zip(members, given, strict=False)
+    return tuple(
+        x.to(torch.get_default_dtype()) if is_floating(b) and not x.is_floating_point() else x for x, b in pairs
+    )
+
+
 def _masks(feature_mask: Tensors | None, members: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     if feature_mask is None:
         offsets = numpy.cumsum([0, *(x[0].numel() if len(x) else 0 for x in members)])
@@ -210,8 +230,10 @@ def _masks(feature_mask: Tensors | None, members: tuple[Tensor, ...]) -> tuple[T
     return masks
 
 
-def _covers(masks: tuple[Tensor, ...]) -> list[Cover]:
-    """For each number in the masks, where it stands."""
+def _covers(masks: tuple[Tensor, ...], across: bool) -> list[Cover]:
+    """For each number in the masks, where it stands; across all of them, or in each by itself."""
+    if not across:
+        return [{i: Mask(mask == number)} for i, mask in enumerate(masks) for number in mask.unique().tolist()]
     where: dict[int, list[int]] = {}
     for i, mask in enumerate(masks):
         for number in mask.unique().tolist():
@@ -220,7 +242,8 @@ def _covers(masks: tuple[Tensor, ...]) -> list[Cover]:
 
 
 def _per_member(given: Any, members: tuple[Tensor, ...], inputs: Tensors, what: str) -> list[tuple[int, ...]]:
-    listed = given if isinstance(inputs, tuple) and isinstance(given, tuple) else (given,) * len(members)
+    by_member = isinstance(given, tuple) and (isinstance(inputs, tuple) or isinstance(given[0], tuple))
+    listed = given if by_member else (given,) * len(members)
     if len(listed) != len(members):
         raise PgigError(f"{len(listed)} {what} for {len(members)} inputs: give one each")
     found = []
@@ -253,4 +276,4 @@ def _tiled(value: Any, times: int, count: int) -> Any:
 
 
 def _tell(name: str, done: int, total: int) -> None:
-    sys.stderr.write(f"\r{name}: {done} of {total}" + ("\n" if done == total else ""))
+    sys.stderr.write(f"\r{name} attribution: {done * 100 // total}% ({done} of {total})" + "\n" * (done == total))

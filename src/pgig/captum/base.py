@@ -74,8 +74,10 @@ class Attribution:
             output = self.forward_func(*members, *further)
             score, target = read_target(target, lambda: output)
             if callable(score):
-                found = score(output if isinstance(output, Tensor | int | float) else answer_of(output))
-                return torch.as_tensor(found)
+                if isinstance(output, int | float):
+                    return torch.tensor(output, dtype=torch.float64 if isinstance(output, float) else None)
+                found: Tensor = score(answer_of(output))
+                return found
             return Explained(score, target, len(members[0]))(output, list(range(len(members[0]))))
 
     def _attribute(

@@ -24,11 +24,12 @@ from pgig.explaining.attribute import attribute
 from pgig.explaining.inner import inner_call
 from pgig.methods.quadrature import alphas_and_weights
 from pgig.network.inner_place import Side
+from pgig.subject.context import BatchSize
 from pgig.subject.inputs import Baseline, Tensors
 from pgig.subject.scores import Target
 from pgig.subject.subject import Subject
 
-Layers = nn.Module | Sequence[nn.Module]
+Layers = nn.Module | list[nn.Module]
 
 
 class LayerAttribution(Attribution):
@@ -40,15 +41,41 @@ class LayerAttribution(Attribution):
         self.device_ids = device_ids
 
     def _at_layer(
-        self, method: str, inputs: Tensors, target: Target, additional: Any, at_input: bool, **options: Any
+        self,
+        method: str,
+        inputs: Tensors,
+        target: Target,
+        additional: Any,
+        at_input: bool,
+        *,
+        baseline: Baseline = 0,
+        batch_size: BatchSize = None,
+        **options: Any,
     ) -> Any:
-        return self._attribute(
-            inputs, target, additional, method=method, layer=self._layers, side=_side(at_input), **options
-        )
+        score, target = self._target(inputs, target, additional)
 
-    @property
-    def _layers(self) -> Any:
-        return list(self.layer) if isinstance(self.layer, list | tuple) else self.layer
+        def run(size: BatchSize) -> Any:
+            call = inner_call(
+                Subject(self.forward_func), self.layer, _side(at_input), inputs, baseline, None,
+                forward_args(additional), whole=size == "whole",
+            )  # fmt: skip
+            found = attribute(
+                method, call.subject, call.inputs, target, score=score, start="one", baseline=call.baseline,
+                forward_args=call.forward_args, batch_size=size, **options,
+            )  # fmt: skip
+            assert call.subject.place is not None
+            return self._by_layer(members_of(found), call.subject.place.counts)
+
+        return rows_or_whole(run, batch_size)
+
+    def _by_layer(self, found: tuple[Tensor, ...], counts: Sequence[int]) -> Any:
+        """A tensor, or a tuple where the layer has several; a list of those where there are several layers."""
+        layers, first = [], 0
+        for count in counts:
+            parts = found[first : first + count]
+            layers.append(parts if count > 1 else parts[0])
+            first += count
+        return layers if isinstance(self.layer, list) else layers[0]
 
     @with_captum_errors
     def compute_convergence_delta(
@@ -60,7 +87,8 @@ class LayerAttribution(Attribution):
         additional_forward_args: Any = None,
     ) -> Tensor:
         """The sum over the layer's features, less the change of the score between the model's inputs."""
-        parts = [part for group in members_of(attributions) for part in members_of(group)]
+        groups = attributions if isinstance(attributions, list) else [attributions]
+        parts = [part for group in groups for part in members_of(group)]
         rows = torch.stack([part.reshape(len(part), -1).sum(1) for part in parts]).sum(0)
         ends = members_of(end_point)
         starts = baselines_like(start_point, ends)
@@ -73,14 +101,19 @@ class LayerAttribution(Attribution):
 class LayerActivation(LayerAttribution):
     """What the layer gives."""
 
+    @property
+    def multiplies_by_inputs(self) -> bool:
+        return True
+
     def attribute(
         self,
         inputs: Tensors,
         additional_forward_args: Any = None,
         attribute_to_layer_input: bool = False,
     ) -> Any:
-        subject = Subject(self.forward_func, at=self._layers, side=_side(attribute_to_layer_input))
-        return subject.inner(*members_of(inputs), *forward_args(additional_forward_args))
+        subject = Subject(self.forward_func, at=self.layer, side=_side(attribute_to_layer_input))
+        found = subject.inner_by_layer(*members_of(inputs), *forward_args(additional_forward_args))
+        return self._by_layer(tuple(value for layer in found for value in layer), [len(layer) for layer in found])
 
 
 class LayerGradientXActivation(LayerAttribution):
@@ -105,6 +138,13 @@ class LayerGradientXActivation(LayerAttribution):
         grad_kwargs: dict[str, Any] | None = None,
     ) -> Any:
         _check_grad_kwargs(grad_kwargs)
+        if isinstance(self.layer, list):  # each by itself: what flows on through another layer counts
+            return [
+                LayerGradientXActivation(self.forward_func, layer, None, self._multiply_by_inputs).attribute(
+                    inputs, target, additional_forward_args, attribute_to_layer_input
+                )
+                for layer in self.layer
+            ]
         method = "gradient_x_input" if self._multiply_by_inputs else "gradient"
         return self._at_layer(method, inputs, target, additional_forward_args, attribute_to_layer_input)
 
@@ -157,7 +197,7 @@ class _AlongInputs(LayerAttribution):
         further = tuple(_tiled(value, places, count) for value in forward_args(additional))
         score, target = self._target(inputs, target, additional)
         targets = _tiled(target, places, count)
-        call = inner_call(Subject(self.forward_func), self._layers, side, like_given(path, inputs), 0, None, further)
+        call = inner_call(Subject(self.forward_func), self.layer, side, like_given(path, inputs), 0, None, further)
         gradients = rows_or_whole(
             lambda size: attribute(
                 "gradient", call.subject, call.inputs, targets, score=score, forward_args=call.forward_args,

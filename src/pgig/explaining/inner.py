@@ -54,21 +54,25 @@ def inner_call(
     inner.check([])
     at_once = count if whole else _ROWS
 
-    def values(given: Sequence[Tensor], rows: int, own: bool) -> Tensors:
+    def by_layer(given: Sequence[Tensor], rows: int, own: bool) -> list[tuple[Tensor, ...]]:
         return _values(inner, given, PerInput(args, named, count), rows, at_once, own)
 
-    found = values(members, count, own=True)
+    def values(given: Sequence[Tensor], rows: int, own: bool) -> Tensors:
+        return _flat(by_layer(given, rows, own))
+
+    there = by_layer(members, count, own=True)
+    found = _flat(there)
     several = found if isinstance(found, tuple) else (found,)
     if any(value.dim() == 0 or len(value) != count for value in several) and not whole:
         shapes = ", ".join(str(tuple(value.shape)) for value in several)
         raise PgigError(f"layer {inner.at!r} gives {shapes} for {count} inputs: one row each is expected")
-    start = _start(members, baseline, named, lambda at: values(at, count, own=True), several)
+    start = _start(members, baseline, lambda at: values(at, count, own=True))
     others = None
     if references is not None:
         given = references if isinstance(references, tuple) else (references,)
         others = values(given, len(given[0]), own=False)
     return InnerCall(
-        subject=Subject(subject.model, subject.patterns, at=layer, side=side, values=len(several)),
+        subject=Subject(subject.model, subject.patterns, at=layer, side=side, values=[len(layer) for layer in there]),
         inputs=found,
         baseline=start,
         references=others,
@@ -84,25 +88,24 @@ def _count(members: Sequence[Tensor], named: Mapping[str, Any]) -> int:
     return len(tensors[0])
 
 
-def _values(inner: Subject, given: Sequence[Tensor], further: PerInput, count: int, at_once: int, own: bool) -> Tensors:
-    """At the place, for all rows, some at a time."""
-    parts: list[tuple[Tensor, ...]] = []
+def _values(
+    inner: Subject, given: Sequence[Tensor], further: PerInput, count: int, at_once: int, own: bool
+) -> list[tuple[Tensor, ...]]:
+    """At each layer, for all rows, some at a time."""
+    parts: list[list[tuple[Tensor, ...]]] = []
     for rows in torch.split(torch.arange(count), at_once):
         # references have no further arguments of their own: those of the first input stand for them
         args, kwargs = further.rows(rows if own else torch.zeros_like(rows))
-        found = inner.inner(*(x.detach()[rows] for x in given), *args, **kwargs)
-        parts.append(found if isinstance(found, tuple) else (found,))
-    values = tuple(torch.cat(pieces) for pieces in zip(*parts, strict=True))
+        parts.append(inner.inner_by_layer(*(x.detach()[rows] for x in given), *args, **kwargs))
+    return [tuple(torch.cat(pieces) for pieces in zip(*layer, strict=True)) for layer in zip(*parts, strict=True)]
+
+
+def _flat(by_layer: list[tuple[Tensor, ...]]) -> Tensors:
+    values = tuple(value for layer in by_layer for value in layer)
     return values[0] if len(values) == 1 else values
 
 
-def _start(
-    members: Sequence[Tensor],
-    baseline: Baseline,
-    named: Mapping[str, Any],
-    values: Callable[[Sequence[Tensor]], Tensors],
-    several: Sequence[Tensor],
-) -> Baseline:
+def _start(members: Sequence[Tensor], baseline: Baseline, values: Callable[[Sequence[Tensor]], Tensors]) -> Baseline:
     """What the layer gives for the baseline. Inputs by name have none: there it is the layer's own zero, or given."""
     if not members:
         if baseline is not None and not isinstance(baseline, int | float):

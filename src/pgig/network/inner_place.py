@@ -23,12 +23,12 @@ Side = Literal["output", "input"]
 class Place:
     """One layer, or several, by name; modules themselves where a function is explained that has no names for them.
 
-    A name is a module's, or that of a layer's weight. A layer may give several tensors: `count` is of all.
+    A name is a module's, or that of a layer's weight. A layer may give several tensors: `counts` has how many.
     """
 
     layers: tuple[str | nn.Module, ...]
     side: Side = "output"
-    count: int = 1
+    counts: tuple[int, ...] = (1,)
     by_weight: frozenset[str] = frozenset()  # those that are known by their weight: no module need compute them
 
     @property
@@ -37,7 +37,11 @@ class Place:
 
     @classmethod
     def of(
-        cls, model: Callable[..., Any], at: str | nn.Module | Sequence[str | nn.Module], side: Side, count: int
+        cls,
+        model: Callable[..., Any],
+        at: str | nn.Module | Sequence[str | nn.Module],
+        side: Side,
+        counts: Sequence[int] | None,
     ) -> "Place":
         """Checked against the model's modules, and its layers with weights."""
         if side not in ("output", "input"):
@@ -45,21 +49,22 @@ class Place:
         asked = [at] if isinstance(at, str | nn.Module) or not isinstance(at, Sequence) else list(at)
         weighted = _weighted(model) if side == "output" and isinstance(model, nn.Module) else []
         layers = tuple(_checked(model, layer, weighted) for layer in asked)
-        return cls(layers, side, count, frozenset(weighted) & {layer for layer in layers if isinstance(layer, str)})
+        known = (1,) * len(layers) if counts is None else tuple(counts)
+        return cls(layers, side, known, frozenset(weighted) & {layer for layer in layers if isinstance(layer, str)})
 
 
-def values_at(model: Callable[..., Any], place: Place, *inputs: Any, **named: Any) -> tuple[Tensor, ...]:
-    """What is at the place when the model is called; of a layer with weights, before any norm behind it."""
+def values_at(model: Callable[..., Any], place: Place, *inputs: Any, **named: Any) -> list[tuple[Tensor, ...]]:
+    """What is at each layer when the model is called; of one with weights, before any norm behind it."""
     with torch.no_grad(), parametrize.cached(), _seams(model, place, None) as seams:
         model(*(x.clone() if isinstance(x, Tensor) else x for x in inputs), **named)
-    return tuple(value for seam in seams for value in seam.seen())
+    return [seam.seen() for seam in seams]
 
 
 def run_from(model: Callable[..., Any], place: Place, values: Sequence[Tensor], *inputs: Any, **named: Any) -> Any:
     """What the model gives for `inputs` where these values are at the place."""
-    if len(values) != place.count:
-        raise PgigError(f"{len(values)} values for the {place.count} of layer {place.name!r}")
-    with _seams(model, place, list(values)) as seams:
+    if len(values) != sum(place.counts):
+        raise PgigError(f"{len(values)} values for the {sum(place.counts)} of layer {place.name!r}")
+    with _seams(model, place, values) as seams:
         result = model(*inputs, **named)
     for seam in seams:
         seam.seen()
@@ -95,11 +100,15 @@ def _weighted(model: nn.Module) -> list[str]:
 
 
 @contextmanager
-def _seams(model: Callable[..., Any], place: Place, values: list[Tensor] | None) -> Iterator[list["_Seam"]]:
+def _seams(model: Callable[..., Any], place: Place, values: Sequence[Tensor] | None) -> Iterator[list["_Seam"]]:
     """Open at every layer of the place, for one call of the model."""
-    waiting = None if values is None else list(values)
     with ExitStack() as stack:
-        yield [stack.enter_context(_seam(model, layer, place, waiting)) for layer in place.layers]
+        seams, first = [], 0
+        for layer, count in zip(place.layers, place.counts, strict=True):
+            own = None if values is None else list(values[first : first + count])
+            seams.append(stack.enter_context(_seam(model, layer, place, own)))
+            first += count
+        yield seams
 
 
 @contextmanager
@@ -139,9 +148,10 @@ class _Seam:
         tensors = tuple(part for part in parts if isinstance(part, Tensor))
         if not tensors:
             raise PgigError(f"layer {self._layer!r} passes on {type(result).__name__}: a place is tensors, or a tuple")
-        self._calls.append(tensors)
-        if self._values is None:
+        if self._values is None:  # what comes behind may work in place
+            self._calls.append(tuple(tensor.detach().clone() for tensor in tensors))
             return result
+        self._calls.append(tensors)
         replaced = tuple(self._next(part) if isinstance(part, Tensor) else part for part in parts)
         return replaced if isinstance(result, tuple) else replaced[0]
 

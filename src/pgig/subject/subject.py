@@ -38,7 +38,7 @@ class Subject:
     patterns: layer name -> tensor of the weight's shape, for the methods with a pattern rule.
     at: the name of a layer whose output takes the place of the input: what is explained then is that output, which
         `inner` gives, and what the model itself takes comes behind it, as `forward_args`. Or a module; or several.
-    side: "output", or "input" for what the layer is given. values: how many tensors those are, if not one.
+    side: "output", or "input" for what the layer is given. values: how many tensors each layer has there, if not one.
     names: what the model calls its inputs, where it takes them by name: ("inputs_embeds",).
 
     What is found out about a model (its memory format, whether it treats rows one by one, its digest, plans of it) is
@@ -52,7 +52,7 @@ class Subject:
         *,
         at: str | nn.Module | Sequence[str | nn.Module] | None = None,
         side: Side = "output",
-        values: int = 1,
+        values: Sequence[int] | None = None,
         names: Sequence[str] = (),
     ) -> None:
         if isinstance(model, Subject):
@@ -92,7 +92,7 @@ class Subject:
         if self.place is None:
             return Subject(model, patterns, names=self.names)
         place = self.place
-        return Subject(model, patterns, at=place.layers, side=place.side, values=place.count, names=self.names)
+        return Subject(model, patterns, at=place.layers, side=place.side, values=place.counts, names=self.names)
 
     def renewed(self) -> "Subject":
         """The same, having forgotten what does not hold any more."""
@@ -111,15 +111,19 @@ class Subject:
             inputs = inputs[len(self.names) :]
         if self.place is None:
             return self.model(*inputs, **named)
-        count = self.place.count
+        count = sum(self.place.counts)
         return run_from(self.model, self.place, inputs[:count], *inputs[count:], **named)
 
     def inner(self, *inputs: Any, **named: Any) -> Tensor | tuple[Tensor, ...]:
         """What is at the inner place: a tensor, or all of them where there are several."""
+        found = tuple(value for layer in self.inner_by_layer(*inputs, **named) for value in layer)
+        return found[0] if len(found) == 1 else found
+
+    def inner_by_layer(self, *inputs: Any, **named: Any) -> list[tuple[Tensor, ...]]:
+        """What is at each layer of the inner place."""
         if self.place is None:
             raise PgigError("this subject has no inner place: give at=, the name of a layer")
-        found = values_at(self.model, self.place, *inputs, **named)
-        return found[0] if len(found) == 1 else found
+        return values_at(self.model, self.place, *inputs, **named)
 
     @property
     def module(self) -> nn.Module:
