@@ -286,3 +286,99 @@ def test_what_was_overwritten_is_a_weight_no_more():
 
     with pytest.raises(pgig.PgigError, match="statistics of the batch"):
         pgig.attribute("gradient", Overwritten().eval(), torch.randn(4, 3), batch_size="whole")
+
+
+class Cell(nn.Module):
+    def __init__(self, kind: type[nn.Module]) -> None:
+        super().__init__()
+        self.cell, self.out = kind(6, 6), nn.Linear(6, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        state = self.cell(x)
+        return self.out(state[0] if isinstance(state, tuple) else state)
+
+
+class Spelled(nn.Module):
+    """The first layer by an operation of one's own."""
+
+    def __init__(self, multiply) -> None:
+        super().__init__()
+        self.w, self.out, self.multiply = nn.Parameter(torch.randn(5, 6)), nn.Linear(5, 3), multiply
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.out(self.multiply(x, self.w))
+
+
+HIDING = {
+    **{
+        kind.__name__: (lambda kind=kind: Cell(kind), "cell.weight_ih")
+        for kind in (nn.LSTMCell, nn.GRUCell, nn.RNNCell)
+    },
+    "mv": (lambda: Spelled(lambda x, w: torch.stack([torch.mv(w, row) for row in x])), "w"),
+    "multi_dot": (lambda: Spelled(lambda x, w: torch.linalg.multi_dot([x, w.t()])), "w"),
+    "einsum": (lambda: Spelled(lambda x, w: torch.einsum("ni,oi->no", x, w)), "w"),
+}
+
+
+@pytest.mark.parametrize(("make", "name"), HIDING.values(), ids=HIDING)
+def test_products_that_hide_their_weight_are_named(make, name):
+    torch.manual_seed(0)
+    model, x = make().eval(), torch.randn(40, 6)
+    found = pgig.check(model, x[:2])
+    assert name in found.unsupported
+    assert found.covered < 0.9
+    patterns = pgig.estimate_patterns(model, [x])
+    with pytest.warns(pgig.PgigWarning, match="left these alone"):
+        pgig.attribute("pgig", model, x[:2], 1, patterns=patterns)
+
+
+@pytest.mark.parametrize(
+    "multiply", [lambda x, w: torch.inner(x, w), lambda x, w: torch.linalg.matmul(x, w.t())], ids=["inner", "linalg"]
+)
+def test_further_spellings_are_layers(multiply):
+    torch.manual_seed(0)
+    model, x = Spelled(multiply).double().eval(), torch.randn(40, 6).double()
+    usual = nn.Sequential(nn.Linear(6, 5, bias=False), nn.Linear(5, 3)).double().eval()
+    usual.load_state_dict({"0.weight": model.w.data, "1.weight": model.out.weight.data, "1.bias": model.out.bias.data})
+    mine, theirs = pgig.estimate_patterns(model, [x]), pgig.estimate_patterns(usual, [x])
+    torch.testing.assert_close(mine["w"], theirs["0"], **EXACT)
+    found = pgig.attribute("pgig", model, x[:3], 1, patterns=mine)
+    torch.testing.assert_close(found, pgig.attribute("pgig", usual, x[:3], 1, patterns=theirs), **EXACT)
+
+
+def test_products_of_weights_are_weights():
+    """A low-rank update: the layer is the matrix that x is multiplied with, not the product of its factors."""
+
+    class LowRank(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.w, self.a, self.b = (nn.Parameter(torch.randn(*s)) for s in ((5, 6), (2, 6), (5, 2)))
+            self.out = nn.Linear(5, 3)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.out(F.linear(x, self.w + self.b @ self.a))
+
+    torch.manual_seed(0)
+    model, x = LowRank().double().eval(), torch.randn(40, 6).double()
+    usual = nn.Sequential(nn.Linear(6, 5, bias=False), nn.Linear(5, 3)).double().eval()
+    weight = (model.w + model.b @ model.a).data
+    usual.load_state_dict({"0.weight": weight, "1.weight": model.out.weight.data, "1.bias": model.out.bias.data})
+    assert set(trace(model, x).layers) == {"w", "out"}
+    mine, theirs = pgig.estimate_patterns(model, [x]), pgig.estimate_patterns(usual, [x])
+    torch.testing.assert_close(mine["w"], theirs["0"], **EXACT)
+    found = pgig.attribute("pgig", model, x[:3], 1, patterns=mine)
+    torch.testing.assert_close(found, pgig.attribute("pgig", usual, x[:3], 1, patterns=theirs), **EXACT)
+
+
+def test_all_parameters_of_a_joined_weight_are_named():
+    class Joined(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.q, self.k = nn.Parameter(torch.randn(3, 6)), nn.Parameter(torch.randn(2, 6))
+            self.out = nn.Linear(5, 3)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.out(F.linear(x, torch.cat([self.q, self.k])))
+
+    found = pgig.check(Joined().eval(), torch.randn(2, 6))
+    assert set(found.unsupported) == {"q", "k"}

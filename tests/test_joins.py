@@ -129,12 +129,12 @@ def test_attributions_do_not_grow_with_joins():
         patterns = pgig.estimate_patterns(model, [x], joins=joins)
         found = pgig.attribute("pattern_attribution", model, x[:4], 1, score="logit", start="one", patterns=patterns)
         sums[joins] = found.sum(1)
-        assert ("attributions explode" in str(patterns.health())) == (joins == "summed")
+        assert ("attributions may explode" in str(patterns.health())) == (joins == "summed")
     torch.testing.assert_close(
         sums["shared"], torch.ones(4).double(), **EXACT
     )  # all of what was sent back, and no more
     torch.testing.assert_close(sums["summed"], torch.full((4,), 2.0**12).double(), rtol=1e-6, atol=0)
-    assert "attributions explode: branches are added on 4.1e+03 paths" in str(pgig.check(model, x[:2]))
+    assert "attributions may explode: branches are added on 4.1e+03 paths" in str(pgig.check(model, x[:2]))
 
 
 def test_units_of_joins_are_channels_of_maps_and_features_of_tokens():

@@ -82,3 +82,53 @@ def test_where_there_is_no_telling_a_score_is_asked_for(wrap):
             ask()
     with pytest.raises(pgig.PgigError):
         pgig.occlusion(model, X, window=8)
+
+
+@dataclass
+class Scores:
+    scores: torch.Tensor
+
+
+class Changing(torch.nn.Module):
+    def __init__(self, change) -> None:
+        super().__init__()
+        self.layer, self.change = torch.nn.Linear(4, 3), change
+
+    def forward(self, x: torch.Tensor):
+        return self.change(self.layer(x))
+
+
+def test_a_dataclass_with_one_tensor_is_its_answer():
+    model, x = Changing(Scores).eval(), torch.randn(2, 4)
+    assert pgig.check(model, x).ok
+    torch.testing.assert_close(
+        pgig.attribute("gradient", model, x, 1), pgig.attribute("gradient", lambda x: model(x).scores, x, 1)
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda y: None, "returned a NoneType"),
+        (lambda y: {}, "returned a dict"),
+        (lambda y: y > 0, "no gradient"),
+        (lambda y: y.detach(), "no gradient"),
+        (lambda y: y * float("nan"), "NaN"),
+        (lambda y: y.to(torch.complex64), "no gradient"),
+    ],
+    ids=["none", "empty", "bool", "detached", "nan", "complex"],
+)
+def test_check_refuses_what_cannot_be_explained(change, message):
+    with pytest.raises(pgig.PgigError, match=message):
+        pgig.check(Changing(change).eval(), torch.randn(2, 4))
+
+
+def test_check_takes_one_number_for_all_and_says_when_a_score_is_needed():
+    assert pgig.check(Changing(lambda y: y.sum()).eval(), torch.randn(2, 4)).ok
+    assert "methods need score=" in str(pgig.check(Changing(lambda y: (y, y[:, :2])).eval(), torch.randn(2, 4)))
+
+
+def test_a_name_is_given_once():
+    model = Changing(lambda y: y).eval()
+    with pytest.raises(pgig.PgigError, match="both among the inputs and in forward_kwargs"):
+        pgig.attribute("gradient", model, {"x": torch.randn(2, 4)}, 1, forward_kwargs={"x": torch.randn(2, 4)})

@@ -65,3 +65,29 @@ def test_some_layers_by_quality_and_what_is_lacking_is_said():
     assert patterns.layers["3"].regime == "linear"
     with pytest.raises(pgig.PgigError, match="give them as held_out="):
         pgig.estimate_patterns(net, batches(1), "quality")
+
+
+def test_moments_and_quality_belong_to_weights():
+    """Of another model's weights nothing is measured; in a wrapper layers are found."""
+    torch.manual_seed(0)
+    made = [nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3)).eval() for _ in range(2)]
+    data, held_out = [torch.randn(200, 6)], [torch.randn(400, 6)]
+    moments = pgig.estimate_moments(made[0], data, "quality")
+    with pytest.raises(pgig.PgigError, match="other weights"):
+        pgig.patterns_by_quality(made[1], moments, held_out)
+    patterns = pgig.estimate_patterns(made[0], data)
+    wrapped = pgig.signal_quality(nn.Sequential(nn.Identity(), made[0]).eval(), patterns, held_out)
+    own = pgig.signal_quality(made[0], patterns, held_out)
+    assert {f"1.{name}": quality for name, quality in own.items()} == wrapped
+    with pytest.raises(pgig.PgigError, match="failed on a held-out batch"):
+        pgig.signal_quality(made[0], patterns, [torch.randn(3, 5)])
+
+
+@pytest.mark.parametrize("norm", [nn.utils.parametrizations.weight_norm, nn.utils.parametrizations.spectral_norm])
+def test_patterns_of_parametrised_weights_fit_wrappers(norm):
+    torch.manual_seed(0)
+    model, x = nn.Sequential(norm(nn.Linear(6, 8)), nn.ReLU(), nn.Linear(8, 3)).eval(), torch.randn(100, 6)
+    patterns = pgig.estimate_patterns(model, [x])
+    wrapper = nn.Sequential(nn.Identity(), model).eval()
+    found = pgig.attribute("pgig", wrapper, x[:2], 1, patterns=patterns)
+    torch.testing.assert_close(found, pgig.attribute("pgig", model, x[:2], 1, patterns=patterns))

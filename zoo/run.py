@@ -31,7 +31,7 @@ def main() -> None:
     names = [f"{family.source}:{family.name}" for family in families()]
     names = [name for name in names if not asked.only or asked.only in name]
     asked.out.mkdir(parents=True, exist_ok=True)
-    missing = [name for name in names if not (asked.out / _file(name)).exists()]
+    missing = [name for name in names if not _is_done(asked.out / _file(name))]
     print(f"{len(names)} families, {len(missing)} to examine", flush=True)
     began = time.monotonic()
     with ThreadPoolExecutor(asked.workers) as pool:
@@ -44,8 +44,17 @@ def _file(name: str) -> str:
     return name.replace(":", "_").replace(" ", "-") + ".json"
 
 
+def _is_done(path: Path) -> bool:
+    """What crashed is tried again: it may have been stopped."""
+    try:
+        return bool(json.loads(path.read_text())["verdict"] != "crashed")
+    except (OSError, ValueError, KeyError):
+        return False
+
+
 def _examined(name: str, out: Path) -> str:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    done = None
     try:
         done = subprocess.run(
             [sys.executable, str(HERE / "run.py"), "--one", name],
@@ -55,10 +64,14 @@ def _examined(name: str, out: Path) -> str:
         reason = (done.stderr.strip().splitlines() or ["no word"])[-1]
     except subprocess.TimeoutExpired:
         found, reason = None, f"not done after {SECONDS} s"
+    if found is None and (reason == "KeyboardInterrupt" or (done is not None and done.returncode < 0)):
+        return f"stopped ({reason})"
     if found is None:
         source, family = name.split(":", 1)
         found = {"source": source, "name": family, "verdict": "crashed", "crashed": [reason]}
-    (out / _file(name)).write_text(json.dumps(found, indent=1))
+    path = out / _file(name)
+    path.with_suffix(".part").write_text(json.dumps(found, indent=1))
+    path.with_suffix(".part").replace(path)
     troubles = [*found.get("crashed", []), *found.get("wrong", []), *found.get("refused", [])]
     return f"{found['verdict']} in {found.get('seconds', 0):.0f} s" + (f": {troubles[0]}" if troubles else "")
 

@@ -11,6 +11,14 @@ class PgigError(ValueError):
         super().__init__(message)
         self.lacks = lacks
 
+    def __str__(self) -> str:
+        said = super().__str__()
+        return f"{said}: {_IN_PYTHON[self.lacks]}" if self.lacks in _IN_PYTHON else said
+
+
+# what gives it in Python, where commands have another way
+_IN_PYTHON = {"a score": "pass score=, a callable that picks one scalar per input"}
+
 
 class DiskFullError(PgigError):
     """What could not be written. No input is to blame."""

@@ -132,8 +132,13 @@ class GuidedBackprop(AtInput):
 
     name = "guided_backprop"
 
-    def __init__(self, model: Forward) -> None:
+    def __init__(self, model: Forward, soft_gates: bool = False) -> None:
         super().__init__(model)
+        self._soft_gates = soft_gates
+
+    def _attribute(self, inputs: Tensors, target: Target, additional_forward_args: Any, **options: Any) -> Tensors:
+        options |= {"soft_gates": self._soft_gates}
+        return super()._attribute(inputs, target, additional_forward_args, **options)
 
 
 class Random(AtInput):

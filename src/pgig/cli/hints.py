@@ -11,6 +11,7 @@ HINTS = {
     "a free folder": "wait until it is done, or give another --out",
     "labels": "give one for every image with --labels FILE, or leave out --target label",
     "held-out images": "give --held-out N",
+    "a score": "commands explain models that return one row of class scores; give a module that picks them",
     "saved attributions": "run it to its end with --save-attributions",
 }
 # where a command has other options for the same
@@ -24,4 +25,4 @@ def hinted(error: PgigError, command: str) -> str:
     """What is wrong, and which option mends it."""
     if error.lacks is None:
         return str(error)
-    return f"{error}: {_OF_COMMAND.get((command, error.lacks), HINTS[error.lacks])}"
+    return f"{error.args[0]}: {_OF_COMMAND.get((command, error.lacks), HINTS[error.lacks])}"

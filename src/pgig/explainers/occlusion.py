@@ -14,7 +14,7 @@ from pgig.explainers.protocol import Needs, typed
 from pgig.explainers.window_outputs import OCCLUSION_BYTES, window_outputs
 from pgig.incremental.plan import Boxes
 from pgig.methods.rules import plain
-from pgig.network.outputs import answer_in, answer_of
+from pgig.network.outputs import answer_of
 from pgig.subject.context import Context
 from pgig.subject.rows import check_rows
 from pgig.subject.scores import Target
@@ -128,8 +128,8 @@ def occlusion(
 def _classes(subject: Subject, x: Tensor, target: Target) -> Tensor:
     """One class for each image."""
     with torch.no_grad():
-        output = answer_in(subject((x[:1] if target is not None else x).clone()))  # it may write to what it is given
-    if output is None or output.dim() != 2:
+        output = answer_of(subject((x[:1] if target is not None else x).clone()))  # it may write to what it is given
+    if output.dim() != 2:
         raise PgigError("occlusion needs a model that returns one row of class scores per image")
     if target is None:
         return output.argmax(1)

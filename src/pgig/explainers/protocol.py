@@ -51,9 +51,9 @@ def typed(text: Any, like: Any) -> Any:
     if not isinstance(text, str):
         return text
     if isinstance(like, bool):
-        if text not in ("true", "false"):
+        if text.lower() not in ("true", "false"):
             raise PgigError(f"expected true or false, got {text!r}")
-        return text == "true"
+        return text.lower() == "true"
     if isinstance(like, int | float):
         try:
             return type(like)(text)

@@ -6,6 +6,7 @@ from typing import Any, TypedDict, Unpack, cast
 from torch import Tensor
 
 from pgig.attribution.attributions import Progress, attributions
+from pgig.errors import PgigError
 from pgig.explaining.inner import Layer, inner_call
 from pgig.methods.quadrature import Quadrature
 from pgig.methods.table import Method, Start, method_table
@@ -118,6 +119,8 @@ def attribute_all(
         subject, given, baseline, references = inner.subject, inner.inputs, inner.baseline, inner.references
         forward_args, forward_kwargs = inner.forward_args, inner.forward_kwargs
     elif isinstance(inputs, Mapping):
+        if twice := inputs.keys() & (forward_kwargs or {}).keys():
+            raise PgigError(f"{sorted(twice)[0]!r} is both among the inputs and in forward_kwargs: give it once")
         names, given, rest = named_inputs(inputs)  # type: ignore[assignment]
         subject, forward_kwargs = subject.taking(names), {**rest, **(forward_kwargs or {})}
     found = attributions(

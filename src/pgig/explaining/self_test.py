@@ -12,18 +12,17 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from pgig.errors import PgigError, PgigWarning
-from pgig.explaining.attribute import attribute
+from pgig.explaining.attribute import attribute_all
 from pgig.explaining.example import Example
 from pgig.methods.rules import guided, pattern, patternnet, plain
 from pgig.network.interception import RuleMode
 from pgig.network.layer_calls import Operation
 from pgig.network.layers import Layers
 from pgig.network.nested import tensors_in
-from pgig.network.outputs import answer_in
+from pgig.network.outputs import answer_in, answer_of
 from pgig.network.traced import Trace
 from pgig.patterns.patterns import Patterns
-from pgig.subject.context import BatchSize
-from pgig.subject.rows import WHOLE, check_rows
+from pgig.subject.rows import check_rows
 
 UNTESTED = (
     "the input has no gradient (whole numbers), and no single embedding that it is looked up in: "
@@ -42,10 +41,12 @@ def self_test(example: Example, traced: Trace) -> tuple[list[str], list[str]]:
         {name: one.to(layer.original).expand(layer.original.shape) for name, layer in layers.items()},
         facts={"unsupported": unsupported},
     )
-    failures, remarks = [], []
+    failures: list[str] = []
+    remarks: list[str] = []
     subject, has_gradient = example.subject, example.has_gradient
     with torch.enable_grad(), _Watching():
         usual = subject(*example.copies(has_gradient)[1], **example.kwargs)
+    remarks += _checked_output(usual, has_gradient)
     rules = [plain, guided, pattern, patternnet]
     with torch.enable_grad(), RuleMode(Layers(subject.model, ones, False), rules, False):
         under_rules = subject(*example.copies(has_gradient)[1], **example.kwargs)
@@ -62,6 +63,25 @@ def self_test(example: Example, traced: Trace) -> tuple[list[str], list[str]]:
             under = "patterns of ones" if method == "pattern_attribution" else "the plain rule"
             failures.append(f"gradients under {under} differ from autograd's")
     return failures, remarks
+
+
+def _checked_output(output: Any, has_gradient: bool) -> list[str]:
+    """Refuse what no method could explain, and say what methods will ask for."""
+    answer, found = answer_in(output), list(tensors_in(output))
+    if not found:
+        answer_of(output)  # which says what is wrong with it
+    judged = found[0] if answer is None else answer
+    if not judged.is_floating_point():
+        raise PgigError(f"the model returned {judged.dtype}, which has no gradient")
+    if not bool(judged.isfinite().any()) or bool(judged.isnan().any()):
+        raise PgigError("the model's output for the example is NaN or infinite")
+    if has_gradient and not any(tensor.requires_grad for tensor in found):
+        raise PgigError("the output has no gradient: does the model use no_grad, or detach what it returns?")
+    if answer is None:
+        return [
+            f"note: the model returns {len(found)} tensors, none named 'logits' or 'out': methods need score= to pick"
+        ]
+    return []
 
 
 def _remarks_on_rows(example: Example) -> list[str]:
@@ -107,9 +127,8 @@ def _differing(example: Example, ones: Patterns) -> dict[str, bool]:
         by_autograd = _bare(precise, watching)
         if watching.is_double:
             limit = 1e-6 * (float(by_autograd.abs().max()) or 1.0)
-            return {
-                method: float((by_autograd - _found(method, precise, ones)).abs().max()) > limit for method in _TESTED
-            }
+            found = _found(precise, ones)
+            return {method: float((by_autograd - found[method]).abs().max()) > limit for method in _TESTED}
     except Exception:  # a model's own code may fail in any way on what it was not made for
         pass
     shares: dict[str, list[float]] = {method: [] for method in _TESTED}
@@ -117,29 +136,21 @@ def _differing(example: Example, ones: Patterns) -> dict[str, bool]:
         rolled = example.rolled(7 * number)
         by_autograd = _bare(rolled, _Watching())
         sizes = by_autograd.abs().clamp(min=float(by_autograd.square().mean().sqrt()) or 1.0)
+        found = _found(rolled, ones)
         for method in _TESTED:
-            off = (by_autograd - _found(method, rolled, ones)).abs() > _OFF * sizes
+            off = (by_autograd - found[method]).abs() > _OFF * sizes
             shares[method].append(float(off.float().mean()))
     return {method: median(found) > _MOST_OFF for method, found in shares.items()}
 
 
-def _found(method: str, example: Example, ones: Patterns) -> Tensor:
-    def asked(batch_size: BatchSize) -> Tensor:
-        found = attribute(
-            method, example.subject, example.args[0], patterns=ones, score=_any_score, start="one",
-            forward_args=tuple(example.args[1:]), forward_kwargs=dict(example.kwargs), batch_size=batch_size,
-        )  # fmt: skip
-        assert isinstance(found, Tensor)
-        return found
-
+def _found(example: Example, ones: Patterns) -> dict[str, Tensor]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PgigWarning)  # what keeps its plain gradient is listed in the report
-        try:
-            return asked(None)
-        except PgigError as error:
-            if WHOLE not in str(error):
-                raise
-            return asked("whole")
+        return attribute_all(
+            _TESTED, example.subject, example.args[0], patterns=ones, score=_any_score, start="one",
+            forward_args=tuple(example.args[1:]), forward_kwargs=dict(example.kwargs),
+            batch_size="whole",  # as autograd is given them; whether rows are mixed is looked at elsewhere
+        )  # fmt: skip
 
 
 def _bare(example: Example, watching: "_Watching") -> Tensor:
@@ -185,6 +196,9 @@ def _written_out(
 def _any_score(output: Any) -> Tensor:
     """A scalar per input that depends on all of the output."""
     answer = answer_in(output)
-    answer = next(tensors_in(output)) if answer is None else answer
+    answer = next(tensors_in(output), None) if answer is None else answer
+    if answer is None:
+        return answer_of(output)  # which says what is wrong with it
+    answer = answer.reshape(1) if answer.dim() == 0 else answer
     weights = torch.linspace(0.5, 1.5, max(1, answer[0].numel()), dtype=answer.dtype, device=answer.device)
     return answer.flatten(1) @ weights if answer.dim() > 1 else answer

@@ -62,8 +62,14 @@ def explain_tokens(
     if forward_kwargs is not None and not isinstance(forward_kwargs, Mapping):
         raise PgigError(f"forward_kwargs must be a mapping, got {type(forward_kwargs).__name__}")
     ids, named = _checked_ids(input_ids, "input_ids"), dict(forward_kwargs or {})
+    if "forward_args" in options:
+        raise PgigError("explain_tokens takes what the model is given beside the ids by name: use forward_kwargs")
+    for name, value in named.items():
+        if isinstance(value, list | numpy.ndarray):
+            raise PgigError(f"{name} must be a tensor, got a {type(value).__name__}: give torch.as_tensor({name})")
+    texts = _texts(ids, tokenizer)
     with _told(ids):
-        at = subject.at or _found(subject, ids, named, embedding)
+        at = _found(subject, ids, named, subject.at or embedding)
         inner = Subject(subject.module, subject.patterns, at=at)
         inputs = inner.inner(ids, **named)
     table = _table(subject.module, at)
@@ -76,7 +82,7 @@ def explain_tokens(
     )  # fmt: skip
     for name, one in found.items():
         _warn_of_cancelling(name, numpy.asarray(one.attribution))
-    texts, shown = _texts(ids, tokenizer), _shown(ids, named.get("attention_mask"))
+    shown = _shown(ids, named.get("attention_mask"))
     return {
         name: TokenExplanation(
             method=name,
@@ -129,8 +135,8 @@ def _found(subject: Subject, ids: Tensor, named: Mapping[str, Any], wanted: str 
         known = ", ".join(dict.fromkeys(table.name for table in traced.embeddings)) or "none"
         where = "one embedding" if wanted is None else repr(wanted)
         raise PgigError(
-            f"the token ids are not looked up in {where}, once (embeddings of this model: {known}): give embedding=, "
-            "the name of a table, or explain its output with pgig.attribute"
+            f"the token ids are not looked up in {where}, once (embeddings of this model: {known}): give embedding= "
+            "where one table is looked up once; else explain a model that takes inputs_embeds, with pgig.attribute"
         )
     return name
 
@@ -191,8 +197,21 @@ def _baseline(wanted: TokenBaseline, ids: Tensor, padding: int | None, table: Te
 
 def _texts(ids: Tensor, tokenizer: Any) -> tuple[tuple[str, ...], ...]:
     rows = ids.tolist()
+    try:
+        return _read_by(tokenizer, rows)
+    except PgigError:
+        raise
+    except Exception as error:  # it is the caller's own
+        reason = (str(error).splitlines() or [""])[0]
+        raise PgigError(f"the tokenizer failed on these ids: {type(error).__name__}: {reason}") from error
+
+
+def _read_by(tokenizer: Any, rows: list[list[int]]) -> tuple[tuple[str, ...], ...]:
     if hasattr(tokenizer, "convert_ids_to_tokens"):
-        return tuple(tuple(map(str, tokenizer.convert_ids_to_tokens(row))) for row in rows)
+        read_rows = [tokenizer.convert_ids_to_tokens(row) for row in rows]
+        if any(read is None or len(read) != len(row) for read, row in zip(read_rows, rows, strict=True)):
+            raise PgigError("the tokenizer does not give one token for every id: is it the model's?")
+        return tuple(tuple(map(str, read)) for read in read_rows)
     if tokenizer is not None and not callable(tokenizer):
         raise PgigError(
             f"the tokenizer must have convert_ids_to_tokens, or be a function, got {type(tokenizer).__name__}"

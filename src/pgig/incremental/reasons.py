@@ -8,8 +8,8 @@ from torch import fx
 # the first that is found in the name of an operator tells what it is; these names are torch's
 _WORDS = {
     "adaptive_avg_pool": "global pooling",
-    "mean": "global pooling",
-    "amax": "global pooling",
+    "adaptive_max_pool": "global pooling",
+    "pad": "padding by other than constants",
     "var": "statistics over the whole map",
     "std": "statistics over the whole map",
     "scaled_dot_product_attention": "attention",
@@ -44,7 +44,21 @@ _WORDS = {
 
 def in_words(node: fx.Node) -> str:
     name = operator_name(node)
+    if name in ("mean", "amax", "sum", "softmax", "_softmax"):
+        over = "attention" if "softmax" in name else "global pooling"
+        return f"{name.strip('_')} over channels" if _axes(node) == {1} else over
     return next((words for part, words in _WORDS.items() if part in name), name)
+
+
+def _axes(node: fx.Node) -> set[int]:
+    """The axes that are reduced, counted from the front."""
+    if len(node.args) < 2 or not isinstance(node.args[1], int | list | tuple):
+        return set()
+    axes = [node.args[1]] if isinstance(node.args[1], int) else list(node.args[1])
+    value = node.meta.get("val")
+    kept = len(node.args) > 2 and node.args[2] is True
+    size = (value.dim() if value is not None else 4) + (0 if kept or "softmax" in str(node.target) else len(axes))
+    return {int(axis) % size for axis in axes if isinstance(axis, int)}
 
 
 def operator_name(node: fx.Node) -> str:

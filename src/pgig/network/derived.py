@@ -15,6 +15,7 @@ class Origin(NamedTuple):
 
     name: str
     parameter: Tensor
+    names: frozenset[str] = frozenset()  # of all of them
 
 
 class DerivedWeights:
@@ -44,6 +45,8 @@ class DerivedWeights:
         found = [self.origin(tensor) for tensor in tensors_in((args, kwargs))] if func not in OF_THE_SHAPE else []
         origins = [origin for origin in found if origin is not None]
         origin = max(origins, key=lambda origin: origin.parameter.numel()) if origins else None
+        if origin is not None and len(origins) > 1:
+            origin = origin._replace(names=frozenset().union(*(one.names or {one.name} for one in origins)))
         for tensor in tensors_in(result):
             if id(tensor) not in self._weights:
                 self._keep(tensor, origin)

@@ -107,6 +107,14 @@ def _matmul(func: Operation, find: Find, input: Tensor, other: Any = None, **nam
     return _product(func, find, input, other) if not named and isinstance(other, Tensor) else None
 
 
+def _inner(func: Operation, find: Find, input: Tensor, other: Tensor) -> LayerCall | None:
+    """The product over the last axis of both, as a linear layer's."""
+    layer = find(other) if other.dim() == 2 and input.dim() >= 2 else None
+    if layer is None:
+        return None
+    return LayerCall(layer, input, other, Product("linear"), lambda x: func(x, layer.plain(other)))
+
+
 def _addmm(func: Operation, find: Find, input: Tensor, mat1: Tensor, mat2: Tensor, **scales: Any) -> LayerCall | None:
     if input.requires_grad and not input.is_leaf:
         call = _product(torch.mm, find, mat1, mat2)
@@ -155,7 +163,9 @@ _READERS: dict[Any, Callable[..., LayerCall | None]] = {
     **dict.fromkeys((torch.conv_transpose1d, torch.conv_transpose2d, torch.conv_transpose3d), _transposed_convolution),
     F.linear: _linear,
     **dict.fromkeys(
-        (torch.matmul, torch.mm, torch.mv, Tensor.matmul, Tensor.mm, Tensor.mv, Tensor.__matmul__), _matmul
+        (torch.matmul, torch.mm, torch.mv, Tensor.matmul, Tensor.mm, Tensor.mv, Tensor.__matmul__, torch.linalg.matmul),
+        _matmul,
     ),
+    **dict.fromkeys((torch.inner, Tensor.inner), _inner),
     **dict.fromkeys((torch.addmm, Tensor.addmm), _addmm),
 }

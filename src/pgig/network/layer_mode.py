@@ -52,7 +52,11 @@ class LayerMode(TorchFunctionMode):
             if can_be_told_apart(**given):
                 with self:
                     return attention_by_parts(**given)
-        if self._reads_layers and (call := read_layer_call(func, args, kwargs, self._layers.find)) is not None:
+        if (
+            self._reads_layers
+            and (call := read_layer_call(func, args, kwargs, self._layers.find)) is not None
+            and not self._layers.derived.is_of_weights(call.x)  # a weight is computed of others
+        ):
             return self._layer(func, call)
         if (
             self._reads_joins

@@ -28,8 +28,7 @@ def answer_of(output: Any) -> Tensor:
     answer = answer_in(output)
     if answer is None:
         raise PgigError(
-            f"the model returned {_shown(output)}, and none of it is named 'logits' or 'out': pass score=, a callable "
-            "that picks one scalar per input"
+            f"the model returned {_shown(output)}, and none of it is named 'logits' or 'out'", lacks="a score"
         )
     return answer
 

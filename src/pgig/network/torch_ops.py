@@ -17,6 +17,11 @@ WITH_WEIGHT = {torch.conv1d, torch.conv2d, torch.conv3d, F.linear}
 PRODUCTS = WITH_WEIGHT | {
     torch.einsum, torch.bmm, Tensor.bmm, torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.baddbmm, torch.tensordot,
     F.bilinear, F.multi_head_attention_forward, torch.lstm, torch.gru, torch.rnn_relu, torch.rnn_tanh,
+    torch.lstm_cell, torch.gru_cell, torch.rnn_relu_cell, torch.rnn_tanh_cell, torch.mv, Tensor.mv, torch.mm, Tensor.mm,
+    torch.addmv, Tensor.addmv, torch.addmm, Tensor.addmm, torch.addbmm, Tensor.addbmm, Tensor.baddbmm, torch.inner,
+    Tensor.inner, torch.outer, Tensor.outer, torch.dot, Tensor.dot, torch.linalg.matmul, torch.linalg.multi_dot,
+    torch.linalg.vecdot, torch.chain_matmul, torch.conv_tbc, torch.conv_transpose1d, torch.conv_transpose2d,
+    torch.conv_transpose3d,
 }  # fmt: skip
 DROPOUTS = F.dropout, F.dropout1d, F.dropout2d, F.dropout3d, F.alpha_dropout, F.feature_alpha_dropout, torch.dropout
 # they give what they were given

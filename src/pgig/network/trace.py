@@ -85,11 +85,13 @@ class _TraceMode(LayerMode):
     def _note_parameters(self, func: Operation, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         if func is F.embedding and (origin := self._known.derived.origin(kwargs.get("weight", args[-1]))) is not None:
             self.embeddings.append(Embedding(origin.name, args[0], len(origin.parameter)))
-        for tensor in tensors_in((args, kwargs)):
+        tensors = list(tensors_in((args, kwargs)))
+        is_layer = func in PRODUCTS and not all(map(self._known.derived.is_of_weights, tensors))
+        for tensor in tensors:
             if (origin := self._known.derived.origin(tensor)) is not None:
-                self.used.add(origin.name)
-                if func in PRODUCTS and tensor.dim() > 1:
-                    self.multiplied.add(origin.name)
+                self.used |= origin.names or {origin.name}
+                if is_layer and tensor.dim() > 1:
+                    self.multiplied |= origin.names or {origin.name}
 
     def finish(self, output: Any) -> None:
         for tensor in tensors_in(output):

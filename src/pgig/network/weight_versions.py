@@ -29,12 +29,22 @@ def renaming(mine: str, theirs: str) -> dict[str, str] | None:
     by_content: dict[str, list[str]] = {}
     for name, content in _words(theirs):
         by_content.setdefault(content, []).append(name)
+    if (prefix := _prefix(_words(mine), dict(_words(theirs)))) is not None:
+        return {name: prefix + name for name, _ in _words(mine)}
     names = {}
     for name, content in _words(mine):
         if content not in by_content:
             return None
         names[name] = max(by_content[content], key=lambda other: _common_end(name, other))
     return names if len(set(names.values())) == len(names) else None
+
+
+def _prefix(mine: list[tuple[str, str]], theirs: dict[str, str]) -> str | None:
+    """What stands before all of my names in theirs, with the same contents."""
+    first = mine[0][0] if mine else ""
+    prefixes = [name.removesuffix(first) for name in theirs if name.endswith(f".{first}")]
+    fitting = (p for p in prefixes if all(theirs.get(p + name) == content for name, content in mine))
+    return next(fitting, None)
 
 
 def _words(digest: str) -> list[tuple[str, str]]:
@@ -50,8 +60,10 @@ def _common_end(one: str, other: str) -> int:
 def difference(mine: str, theirs: str) -> str:
     """The first in which two digests differ, in words."""
     one, other = dict(_words(mine)), dict(_words(theirs))
+    contents = set(other.values())
     if missing := [name for name in one if name not in other]:
-        return f"it has no {missing[0]!r}"
+        gone = [name for name in missing if one[name] not in contents]
+        return f"it has no {missing[0]!r}" if not gone or gone == missing else f"{gone[0]!r} is not in it"
     return f"{next(name for name in other if one.get(name) != other[name])!r} differs"
 
 

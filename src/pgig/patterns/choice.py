@@ -28,12 +28,18 @@ def patterns_by_quality(
     Where the regimes are even, or a layer is called too rarely to tell, the one that tracing would take is taken.
     `health()` shows rho of each.
     """
+    subject = Subject.of(model)
+    if moments.digest is not None and moments.digest != subject.digest:
+        raise PgigError(
+            "these moments are of other weights than this model's, or of a model inside it: give the model that they "
+            "were estimated with"
+        )
     candidates: dict[str, dict[str, Tensor]] = {
         name: {each.regime: each.pattern()[0] for each in layer.all}
         for name, layer in moments.layers.items()
         if layer.others
     }
-    found = direction_qualities(model, candidates, held_out, Drawn(seed=seed), (forward_args, forward_kwargs))
+    found = direction_qualities(subject, candidates, held_out, Drawn(seed=seed), (forward_args, forward_kwargs))
     choice = {
         name: {regime: found[name][regime] for regime in of}
         for name, of in candidates.items()

@@ -1,5 +1,6 @@
 """The pass over data behind moments: batch by batch, forward only."""
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -7,10 +8,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
-from pgig.errors import PgigError
+from pgig.errors import PgigError, PgigWarning
 from pgig.methods.rules import plain
 from pgig.network.checks import check_finite, is_out_of_memory, uncompiled
 from pgig.network.interception import RuleMode
+from pgig.network.join_names import is_join
 from pgig.network.layers import Layers
 from pgig.network.memory_format import formatted
 from pgig.network.trace import trace, trace_with_joins
@@ -105,6 +107,10 @@ class Estimator:
     def _start(self, first: Call) -> "MomentsMode":
         traced = self._trace(self._model, *first.args, **first.kwargs)
         self._paths = traced.paths
+        if self._trace is trace_with_joins and not any(map(is_join, traced.layers)):
+            warnings.warn(
+                "no joins to share: this model adds no two tensors with + or add()", PgigWarning, stacklevel=6
+            )
         partly = [name for name, layer in traced.layers.items() if layer.form is None]
         self._unsupported = (*traced.hidden, *partly)
         regimes = {name: resolved(self._regime, layer) for name, layer in traced.layers.items() if name not in partly}

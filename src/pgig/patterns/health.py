@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-MANY_PATHS = 1000.0  # on which branches come together: beyond, attributions are that many times too large
+MANY_PATHS = 1000.0  # on which branches come together: attributions may grow by as much
 
 
 def growth(paths: float) -> str | None:
@@ -12,8 +12,8 @@ def growth(paths: float) -> str | None:
     if paths < MANY_PATHS:
         return None
     return (
-        f"attributions explode: branches are added on {paths:.2g} paths, and patterns restore the signal on each of "
-        "them. Patterns with joins='shared' share it out"
+        f"attributions may explode: branches are added on {paths:.2g} paths, and patterns restore the signal on each "
+        "of them. Patterns with joins='shared' share it out"
     )
 
 
@@ -88,7 +88,7 @@ class Health:
         if "choice" not in self.facts:
             return []
         rhos = self.facts["choice"].get(name, {})
-        return [", ".join(f"{regime} {rho:.2f}" for regime, rho in rhos.items()) or "too few samples: as traced"]
+        return [", ".join(f"{regime} {rho:.2f}" for regime, rho in rhos.items()) or "not judged"]
 
     def _rho(self, name: str) -> list[str]:
         if "quality" not in self.facts:

@@ -81,8 +81,12 @@ class Patterns(Mapping[str, Tensor]):
         """The same for a model that has the same tensors under other names."""
 
         def of(layer: str) -> str:
-            parameter = layer if layer in names else f"{layer}.weight"
-            return names.get(parameter, layer).removesuffix(".weight")
+            for parameter in (layer, f"{layer}.weight"):
+                if parameter in names:
+                    return names[parameter].removesuffix(".weight")
+            # a parametrised weight has no tensor of its own name, but others of its module
+            own = next((name for name in names if name.startswith(f"{layer}.")), None)
+            return layer if own is None else names[own].removesuffix(own.removeprefix(layer))
 
         facts = {**self.facts, "unsupported": [of(name) for name in self.unsupported]}
         for what in ("quality", "choice"):

@@ -5,7 +5,8 @@ the direction missed part of the signal: rho = 1 - (correlation of y with its be
 layer feeds a ReLU, this is measured on the samples in which the unit is active: the others pass nothing on.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -25,7 +26,7 @@ from pgig.network.product import Product
 from pgig.network.trace import trace
 from pgig.network.traced import TracedLayer
 from pgig.network.unit_layout import Form
-from pgig.patterns.samples import Further, FurtherNamed, call_of, checked_batches
+from pgig.patterns.samples import Call, Further, FurtherNamed, call_of, checked_batches
 from pgig.subject.subject import Subject
 
 _FEWEST = 50  # samples of a unit
@@ -57,8 +58,10 @@ def signal_quality(
     `units` per layer and `windows` (or rows) of its input are drawn at random; one half of the windows fits the
     readout, the other measures it. `forward_args` and `forward_kwargs` as for `estimate_moments`.
     """
-    directions = {name: {"pattern": pattern} for name, pattern in patterns.items()}
-    Subject.of(model, patterns).check_patterns()
+    subject = Subject.of(model, patterns)
+    subject.check_patterns()  # and finds the names of layers in a wrapper
+    assert subject.patterns is not None
+    directions = {name: {"pattern": pattern} for name, pattern in subject.patterns.items()}
     drawn = Drawn(units, windows, seed)
     found = direction_qualities(model, directions, batches, drawn, (forward_args, forward_kwargs))
     return {name: SignalQuality(**rho) for name, rho in found.items()}
@@ -90,25 +93,32 @@ def direction_qualities(
         for batch in checked_batches(batches):
             call = call_of(batch, *further)
             if sampling is None:
-                first = call.first_row()
-                traced = trace(model, *first.args, **first.kwargs).layers
-                sampling = _Sampling(layers, traced, set(directions), drawn, generator)
+                sampling = _Sampling(layers, _traced(model, call), set(directions), drawn, generator)
             args = [value.clone() if isinstance(value, Tensor) else value for value in call.args]
-            try:
-                with RuleMode(layers, [plain], channels_last=False), sampling:
-                    model(*args, **call.kwargs)
-            except FAILURES as error:
-                if isinstance(error, PgigError):
-                    raise
-                reason = (str(error).splitlines() or [type(error).__name__])[0]
-                raise PgigError(
-                    f"the model failed on a held-out batch of shape {tuple(call.x.shape)}: {reason}"
-                ) from error
+            with _failing(call), RuleMode(layers, [plain], channels_last=False), sampling:
+                model(*args, **call.kwargs)
         if sampling is None:
             raise PgigError("no data: the batches are empty")
         return {
             name: _quality(sample, directions[name], generator) for name, sample in sampling.samples.items() if sample.x
         }
+
+
+def _traced(model: nn.Module, call: Call) -> Mapping[str, TracedLayer]:
+    first = call.first_row()
+    with _failing(call):
+        return trace(model, *first.args, **first.kwargs).layers
+
+
+@contextmanager
+def _failing(call: Call) -> Iterator[None]:
+    try:
+        yield
+    except FAILURES as error:
+        if isinstance(error, PgigError):
+            raise
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise PgigError(f"the model failed on a held-out batch of shape {tuple(call.x.shape)}: {reason}") from error
 
 
 @dataclass

@@ -44,6 +44,8 @@ class TokenExplanation:
 
     def __getitem__(self, number: int) -> "TokenExplanation":
         """That of one text, still with a batch axis."""
+        if not isinstance(number, int):
+            raise PgigError(f"a text is known by its number, got {number!r}")
         if not -len(self) <= number < len(self):
             raise IndexError(f"there are {len(self)} texts, and no number {number}")
         at = slice(number % len(self), number % len(self) + 1)

@@ -102,7 +102,7 @@ def as_baseline(baseline: float | Tensor, x: Tensor) -> Tensor:
     try:
         tensor = torch.as_tensor(baseline, dtype=x.dtype, device=x.device).detach()
     except (TypeError, ValueError, RuntimeError):
-        raise PgigError(f"the baseline must be a number or a tensor, got {baseline!r}") from None
+        raise PgigError(f"the baseline must be a number or a tensor, got {_short(baseline)}") from None
     if not tensor.isfinite().all():
         raise PgigError("the baseline has NaN or infinite values")
     try:
@@ -111,6 +111,11 @@ def as_baseline(baseline: float | Tensor, x: Tensor) -> Tensor:
         raise PgigError(
             f"a baseline of shape {tuple(tensor.shape)} does not broadcast to inputs {tuple(x.shape)}"
         ) from None
+
+
+def _short(value: Any) -> str:
+    shown = repr(value)
+    return shown if len(shown) < 60 and "\n" not in shown else f"a {type(value).__name__}"
 
 
 def named_inputs(inputs: Mapping[str, Any]) -> tuple[tuple[str, ...], Tensors, dict[str, Any]]:
@@ -133,6 +138,8 @@ class PerInput:
 
     def __init__(self, args: Any, kwargs: dict[str, Any] | None, count: int) -> None:
         self._args = () if args is None else args if isinstance(args, tuple) else (args,)
+        if kwargs is not None and not isinstance(kwargs, Mapping):
+            raise PgigError(f"forward_kwargs must be a mapping of names to values, got {type(kwargs).__name__}")
         self._kwargs = kwargs or {}
         self._count = count
 

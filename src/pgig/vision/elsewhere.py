@@ -60,11 +60,13 @@ def _timm_model(name: str, weights: str) -> nn.Module:
 
 def _timm_preprocess(name: str) -> Preprocess:
     timm = _package("timm", "timm")
-    config: Any = timm.get_pretrained_cfg(name)
+    config: Any = _made(lambda: timm.get_pretrained_cfg(name), f"timm:{name}")
     if config is None:
         return Preprocess()
     size = int(config.input_size[-1])
     known: dict[str, Any] = {key: tuple(map(float, getattr(config, key))) for key in ("mean", "std")}
+    ways = {"bicubic": "bicubic", "nearest": "nearest"}
+    known["interpolation"] = ways.get(str(config.interpolation), "bilinear")
     return Preprocess(size=size, resize=max(size, int(size / (config.crop_pct or 1))), **known)
 
 
@@ -73,11 +75,32 @@ def _hf_model(name: str, weights: str) -> nn.Module:
     kind = transformers.AutoModelForImageClassification
     made: nn.Module
     if weights == "default":
-        made = _made(lambda: kind.from_pretrained(name, use_safetensors=True, trust_remote_code=False), f"hf:{name}")
+        _check_image_classifier(transformers, name)
+        made, report = _made(
+            lambda: kind.from_pretrained(
+                name, use_safetensors=True, trust_remote_code=False, output_loading_info=True
+            ),
+            f"hf:{name}",
+        )  # fmt: skip
+        lacking = [*report.get("missing_keys", ()), *(str(key) for key in report.get("mismatched_keys", ()))]
+        if lacking:
+            raise PgigError(
+                f"the weights of hf:{name} are not those of its configuration: {len(lacking)} are missing or have "
+                f"another shape, such as {lacking[0]!r}; they would be random"
+            )
         return made
     config = _made(lambda: transformers.AutoConfig.from_pretrained(name, trust_remote_code=False), f"hf:{name}")
     made = _made(lambda: kind.from_config(config, trust_remote_code=False), f"hf:{name}")
     return made
+
+
+def _check_image_classifier(transformers: Any, name: str) -> None:
+    config = _made(lambda: transformers.AutoConfig.from_pretrained(name, trust_remote_code=False), f"hf:{name}")
+    if type(config) not in transformers.AutoModelForImageClassification._model_mapping:
+        raise PgigError(
+            f"hf:{name} is a {config.model_type}, which is no image classifier: commands explain images; in Python, "
+            "pgig.explain_tokens explains texts"
+        )
 
 
 def _hf_preprocess(name: str) -> Preprocess:
@@ -106,7 +129,13 @@ def _read_preprocess(about: dict[str, Any]) -> Preprocess:
     known = known if normalises else {"mean": (0.0,) * 3, "std": (1.0,) * 3}
     resize = max(size, side or size, round(size / float(share)))
     order: Any = "BGR" if about.get("do_flip_channel_order") else "RGB"
-    return Preprocess(size=size, resize=resize, channels=order, **known)  # type: ignore[arg-type]
+    ways: dict[Any, Any] = {0: "nearest", 2: "bilinear", 3: "bicubic"}  # Pillow's numbers
+    sized = about.get("size")
+    squashed = isinstance(sized, dict) and "height" in sized and not about.get("do_center_crop") and share == 1
+    return Preprocess(
+        size=size, resize=resize, channels=order, interpolation=ways.get(about.get("resample"), "bilinear"),
+        fit="squash" if squashed else "crop", **known,  # type: ignore[arg-type]
+    )  # fmt: skip
 
 
 def _side(size: Any) -> int | None:

@@ -1,6 +1,7 @@
 """Models by name, or from the caller's own factory."""
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -49,7 +50,7 @@ def load_model(model: str, weights: str | None = None) -> nn.Module:
             f"unknown model {model!r}; known: {', '.join(MODELS)}, timm:NAME, hf:NAME, or module:factory for your own"
         )
     if weights is None:
-        raise PgigError(f"{model} needs weights: give a file or a URL, 'default' for torchvision's, or 'random'")
+        raise PgigError(f"{model} needs weights: give a file or a URL, 'default' for the published ones, or 'random'")
     if weights == "random":
         return MODELS[model](model, 1000).eval()
     if model in SCALES:
@@ -90,17 +91,20 @@ def check_image(model: nn.Module, size: int) -> None:
     """Refuse a model that cannot take images of this size."""
     if size < 1:
         raise PgigError(f"size must be at least 1, got {size}")
-    output_for(model, example(size))
+    _returned(model, example(size))
 
 
 def output_for(model: nn.Module, x: Tensor) -> Tensor:
+    return answer_of(_returned(model, x))
+
+
+def _returned(model: nn.Module, x: Tensor) -> Any:
     try:
         with torch.no_grad():
-            output = model(x.clone())  # it may write to what it is given
+            return model(x.clone())  # it may write to what it is given
     except Exception as error:
         reason = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
         raise PgigError(f"the model failed on an image of shape {tuple(x.shape)}: {reason}") from error
-    return answer_of(output)
 
 
 def classes_of(model: nn.Module, size: int) -> int:
