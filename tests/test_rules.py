@@ -255,7 +255,7 @@ def test_layers_that_are_not_on_the_way_do_not_count():
         return torch.nn.functional.linear(x, m.w + m.b @ m.a)
 
     model = OwnForward(adapted, w=numbers(4, 4), a=numbers(2, 4), b=numbers(4, 2)).eval()
-    with pytest.raises(pgig.PgigError, match="found no layer to act on"):
+    with pytest.raises(pgig.PgigError, match="no pattern for layer 'w'"):  # and `a` is no layer, but part of one
         pgig.attribute("pattern_attribution", model, numbers(3, 4), 1, patterns={"a": torch.ones(2, 4)})
 
     def two_inputs(m, x):

@@ -66,7 +66,7 @@ def completeness(
             at_input = explained(output, listed)
             at_baseline = explained(outputs([x0[rows] for x0 in batch.at_baseline()], listed), listed)
         change.append(at_input - at_baseline)
-    total = sum(part.detach().reshape(batch.count, -1).sum(1) for part in parts)
+    total = torch.stack([part.detach().reshape(batch.count, -1).sum(1) for part in parts]).sum(0)
     changes = torch.cat(change)
     return (
         total if len(changes) == batch.count else total.sum()

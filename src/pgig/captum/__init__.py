@@ -4,7 +4,7 @@ Names and defaults are Captum's: the raw output is the score, backpropagation st
 `Saliency` takes absolute values. Captum itself is not needed. What Captum does not have keeps the paper's constants.
 """
 
-from pgig.captum.ablation import FeatureAblation, Occlusion
+from pgig.captum.ablation import FeatureAblation
 from pgig.captum.base import (
     Attribution,
     GuidedBackprop,
@@ -14,14 +14,10 @@ from pgig.captum.base import (
     Random,
     Saliency,
 )
-from pgig.captum.layers import (
-    InternalInfluence,
-    LayerActivation,
-    LayerConductance,
-    LayerGradientXActivation,
-    LayerIntegratedGradients,
-)
+from pgig.captum.conductance import InternalInfluence, LayerConductance
+from pgig.captum.layers import LayerActivation, LayerGradientXActivation, LayerIntegratedGradients
 from pgig.captum.noise import NoiseTunnel, SmoothGrad, SmoothGradSquared, SmoothTaylor, VarGrad
+from pgig.captum.occlusion import Occlusion
 from pgig.captum.paths import PGIG, IntegratedGradients, IntegratedPatternAttribution, SmoothGradIG
 from pgig.captum.shap import ExpectedGradients, GradientShap
 

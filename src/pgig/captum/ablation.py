@@ -1,26 +1,19 @@
 """Attributions by taking features away and looking at the score."""
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import Any, Protocol
 
 import numpy
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from pgig.captum.arguments import baselines_like, forward_args, like_given, members_of
 from pgig.captum.base import Attribution
 from pgig.errors import PgigError
-from pgig.explainers.window_outputs import window_outputs
-from pgig.methods.rules import plain
 from pgig.subject.inputs import Baseline, Tensors
-from pgig.subject.rows import MixedRowsError, check_rows
 from pgig.subject.scores import Target
-from pgig.subject.subject import Subject
-
-Steps = int | tuple[int, ...]
 
 
 class Region(Protocol):
@@ -132,73 +125,6 @@ class FeatureAblation(Attribution):
         return total, times
 
 
-class Occlusion(FeatureAblation):
-    """The mean fall of the score over the windows that cover a feature, which slide over all axes.
-
-    Images of a module, one tensor, under windows through all channels are computed by what a window reaches, where
-    the model can be treated so: the same numbers to rounding, and `perturbations_per_eval` does not matter.
-    """
-
-    def attribute(  # type: ignore[override]
-        self,
-        inputs: Tensors,
-        sliding_window_shapes: tuple[Any, ...],
-        strides: Any = None,
-        baselines: Baseline | None = None,
-        target: Target = None,
-        additional_forward_args: Any = None,
-        perturbations_per_eval: int = 1,
-        show_progress: bool = False,
-    ) -> Any:
-        """sliding_window_shapes, strides: a number per axis behind the batch's; for a tuple of inputs, one for each."""
-        members = members_of(inputs)
-        windows = _per_member(sliding_window_shapes, members, inputs, "sliding_window_shapes")
-        steps = _per_member(1 if strides is None else strides, members, inputs, "strides")
-        boxes = [list(_boxes(x, w, s)) for x, w, s in zip(members, windows, steps, strict=True)]
-        if additional_forward_args is None and len(members) == 1:
-            found = self._by_reach(members[0], boxes[0], baselines, target)
-            if found is not None:
-                return like_given((found,), inputs)
-        covers: list[Cover] = [{i: Box(slices)} for i, listed in enumerate(boxes) for slices in listed]
-        total, times = self._falls(
-            covers, members, baselines, target, additional_forward_args, perturbations_per_eval, show_progress
-        )
-        return like_given(tuple(t.float() / n for t, n in zip(total, times, strict=True)), inputs)
-
-    def _by_reach(
-        self, x: Tensor, boxes: list[tuple[slice, ...]], baselines: Baseline | None, target: Target
-    ) -> Tensor | None:
-        """Image by image through the incremental engine; None where that is not to be had."""
-        if not isinstance(self.forward_func, nn.Module) or x.dim() != 4 or not x.is_floating_point():
-            return None
-        if any((channels.start, channels.stop) != (0, x.shape[1]) for channels, _, _ in boxes):
-            return None
-        subject, fill = Subject(self.forward_func), baselines_like(baselines, (x,))[0]
-        subject.check([plain])
-        try:
-            check_rows(subject, [x], [fill], "output", lambda given, _: subject(given[0].clone()))
-        except MixedRowsError:
-            return None
-        intact = self._scores((x,), target, None)
-        if intact.shape != (len(x),):
-            return None
-        windows = numpy.array([[(s.start, s.stop) for s in box[1:]] for box in boxes])
-        total, times = torch.zeros(x.shape[0], *x.shape[2:]).to(intact), torch.zeros(x.shape[2:]).to(intact)
-        for _, down, across in boxes:
-            times[down, across] += 1
-        for row in range(len(x)):
-            outputs = window_outputs(subject, x[row : row + 1], windows, fill[row : row + 1])
-            one = target[row] if isinstance(target, list) else target[row : row + 1] if _has_rows(target, x) else target
-            scores = Attribution(lambda _, given=outputs: given)._scores((outputs,), one, None)  # type: ignore[misc]
-            for fall, (_, down, across) in zip((intact[row] - scores).tolist(), boxes, strict=True):
-                total[row, down, across] += fall
-        return (total / times).float()[:, None].expand_as(x).clone()
-
-
-def _has_rows(target: Any, x: Tensor) -> bool:
-    return isinstance(target, Tensor) and target.dim() > 0 and len(target) == len(x) > 1
-
-
 def _promoted(members: tuple[Tensor, ...], baselines: Baseline | None) -> tuple[Tensor, ...]:
     """Whole numbers as floating point ones, where those take their place."""
     given = baselines if isinstance(baselines, tuple) else (baselines,) * len(members)
@@ -224,7 +150,7 @@ def _masks(feature_mask: Tensors | None, members: tuple[Tensor, ...]) -> tuple[T
         raise PgigError(f"{len(masks)} feature masks for {len(members)} inputs: give one each")
     for mask, x in zip(masks, members, strict=True):
         try:
-            torch.broadcast_shapes(mask.shape, x.shape)
+            mask.broadcast_to(torch.broadcast_shapes(mask.shape, x.shape))  # type: ignore[no-untyped-call]
         except RuntimeError:
             raise PgigError(f"a feature mask of shape {tuple(mask.shape)} does not fit {tuple(x.shape)}") from None
     return masks
@@ -233,39 +159,16 @@ def _masks(feature_mask: Tensors | None, members: tuple[Tensor, ...]) -> tuple[T
 def _covers(masks: tuple[Tensor, ...], across: bool) -> list[Cover]:
     """For each number in the masks, where it stands; across all of them, or in each by itself."""
     if not across:
-        return [{i: Mask(mask == number)} for i, mask in enumerate(masks) for number in mask.unique().tolist()]
+        return [{i: Mask(mask == number)} for i, mask in enumerate(masks) for number in _numbers(mask)]
     where: dict[int, list[int]] = {}
     for i, mask in enumerate(masks):
-        for number in mask.unique().tolist():
-            where.setdefault(int(number), []).append(i)
+        for number in _numbers(mask):
+            where.setdefault(number, []).append(i)
     return [{i: Mask(masks[i] == number) for i in held} for number, held in sorted(where.items())]
 
 
-def _per_member(given: Any, members: tuple[Tensor, ...], inputs: Tensors, what: str) -> list[tuple[int, ...]]:
-    by_member = isinstance(given, tuple) and (isinstance(inputs, tuple) or isinstance(given[0], tuple))
-    listed = given if by_member else (given,) * len(members)
-    if len(listed) != len(members):
-        raise PgigError(f"{len(listed)} {what} for {len(members)} inputs: give one each")
-    found = []
-    for each, x in zip(listed, members, strict=True):
-        numbers = (each,) * (x.dim() - 1) if isinstance(each, int) else tuple(each)
-        if len(numbers) != x.dim() - 1 or any(n < 1 for n in numbers):
-            raise PgigError(f"{what} {each!r} do not fit inputs {tuple(x.shape)}: give {x.dim() - 1} numbers from 1")
-        found.append(numbers)
-    return found
-
-
-def _boxes(x: Tensor, window: tuple[int, ...], stride: tuple[int, ...]) -> Iterator[tuple[slice, ...]]:
-    """Windows that would go beyond the border end there."""
-    axes = []
-    for size, wide, step in zip(x.shape[1:], window, stride, strict=True):
-        if wide > size:
-            raise PgigError(f"a window of {window} does not fit inputs {tuple(x.shape[1:])}")
-        if step > wide:
-            raise PgigError(f"strides {stride} are larger than the window {window}: features would be left out")
-        count = -(-(size - wide) // step) + 1
-        axes.append([slice(n * step, min(n * step + wide, size)) for n in range(count)])
-    yield from product(*axes)
+def _numbers(mask: Tensor) -> list[int]:
+    return [int(number) for number in numpy.unique(mask.cpu().numpy())]
 
 
 def _tiled(value: Any, times: int, count: int) -> Any:

@@ -94,7 +94,7 @@ class Attribution:
         asked = {"start": "one", "score": score, "forward_args": forward_args(additional_forward_args), **options}
         return rows_or_whole(
             lambda size: attribute(
-                method or self.name, self.forward_func, inputs, target, batch_size=size, **asked  # type: ignore[arg-type]
+                method or self.name, self.forward_func, inputs, target, batch_size=size, **asked
             ),
             batch_size,
         )  # fmt: skip

@@ -6,7 +6,8 @@ from typing import Any, ParamSpec, TypeVar
 
 from pgig.errors import PgigError
 
-P, R = ParamSpec("P"), TypeVar("R")
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class CaptumError(PgigError, AssertionError):

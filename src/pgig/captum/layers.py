@@ -11,10 +11,8 @@ from pgig.captum.arguments import (
     baseline_of,
     baselines_like,
     forward_args,
-    like_given,
     members_of,
     rows_or_whole,
-    scaled,
 )
 from pgig.captum.base import Attribution
 from pgig.captum.errors import with_captum_errors
@@ -22,7 +20,6 @@ from pgig.captum.paths import quadrature_of
 from pgig.errors import PgigError
 from pgig.explaining.attribute import attribute
 from pgig.explaining.inner import inner_call
-from pgig.methods.quadrature import alphas_and_weights
 from pgig.network.inner_place import Side
 from pgig.subject.context import BatchSize
 from pgig.subject.inputs import Baseline, Tensors
@@ -56,7 +53,7 @@ class LayerAttribution(Attribution):
 
         def run(size: BatchSize) -> Any:
             call = inner_call(
-                Subject(self.forward_func), self.layer, _side(at_input), inputs, baseline, None,
+                Subject(self.forward_func), self.layer, side_of(at_input), inputs, baseline, None,
                 forward_args(additional), whole=size == "whole",
             )  # fmt: skip
             found = attribute(
@@ -111,7 +108,7 @@ class LayerActivation(LayerAttribution):
         additional_forward_args: Any = None,
         attribute_to_layer_input: bool = False,
     ) -> Any:
-        subject = Subject(self.forward_func, at=self.layer, side=_side(attribute_to_layer_input))
+        subject = Subject(self.forward_func, at=self.layer, side=side_of(attribute_to_layer_input))
         found = subject.inner_by_layer(*members_of(inputs), *forward_args(additional_forward_args))
         return self._by_layer(tuple(value for layer in found for value in layer), [len(layer) for layer in found])
 
@@ -137,7 +134,7 @@ class LayerGradientXActivation(LayerAttribution):
         attribute_to_layer_input: bool = False,
         grad_kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        _check_grad_kwargs(grad_kwargs)
+        check_grad_kwargs(grad_kwargs)
         if isinstance(self.layer, list):  # each by itself: what flows on through another layer counts
             return [
                 LayerGradientXActivation(self.forward_func, layer, None, self._multiply_by_inputs).attribute(
@@ -168,7 +165,7 @@ class LayerIntegratedGradients(LayerGradientXActivation):
         attribute_to_layer_input: bool = False,
         grad_kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        _check_grad_kwargs(grad_kwargs)
+        check_grad_kwargs(grad_kwargs)
         found = self._at_layer(
             "integrated_gradients", inputs, target, additional_forward_args, attribute_to_layer_input,
             baseline=baseline_of(baselines), steps=n_steps, quadrature=quadrature_of(method),
@@ -179,112 +176,10 @@ class LayerIntegratedGradients(LayerGradientXActivation):
         return found, self.compute_convergence_delta(found, baselines, inputs, target, additional_forward_args)
 
 
-class _AlongInputs(LayerAttribution):
-    """Gradients of the score to the layer, at what it gives along the inputs' own path."""
-
-    def _gradients(
-        self, inputs: Tensors, baselines: Baseline | None, target: Target, additional: Any, alphas: Any, side: Side,
-        batch_size: int | None,
-    ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:  # fmt: skip
-        """Gradients and values, each [places, inputs, ...]."""
-        members, places = members_of(scaled(inputs)), len(alphas)
-        count = len(members[0])
-        starts = baselines_like(baselines, members)
-        path = tuple(
-            torch.cat([torch.lerp(x0, x, float(alpha)) for alpha in alphas])
-            for x0, x in zip(starts, members, strict=True)
-        )
-        further = tuple(_tiled(value, places, count) for value in forward_args(additional))
-        score, target = self._target(inputs, target, additional)
-        targets = _tiled(target, places, count)
-        call = inner_call(Subject(self.forward_func), self.layer, side, like_given(path, inputs), 0, None, further)
-        gradients = rows_or_whole(
-            lambda size: attribute(
-                "gradient", call.subject, call.inputs, targets, score=score, forward_args=call.forward_args,
-                batch_size=size,
-            ),
-            batch_size,
-        )  # fmt: skip
-        grouped = [
-            tuple(part.reshape(places, count, *part.shape[1:]) for part in members_of(parts))
-            for parts in (gradients, call.inputs)
-        ]
-        return grouped[0], grouped[1]
-
-
-class InternalInfluence(_AlongInputs):
-    """The mean gradient to the layer along the inputs' path (Leino et al. 2018)."""
-
-    def attribute(
-        self,
-        inputs: Tensors,
-        baselines: Baseline | None = None,
-        target: Target = None,
-        additional_forward_args: Any = None,
-        n_steps: int = 50,
-        method: str = "gausslegendre",
-        internal_batch_size: int | None = None,
-        attribute_to_layer_input: bool = False,
-        grad_kwargs: dict[str, Any] | None = None,
-    ) -> Any:
-        _check_grad_kwargs(grad_kwargs)
-        alphas, weights = alphas_and_weights(quadrature_of(method), n_steps)
-        gradients, _ = self._gradients(
-            inputs, baselines, target, additional_forward_args, alphas, _side(attribute_to_layer_input),
-            internal_batch_size,
-        )  # fmt: skip
-        found = tuple(torch.einsum("k,k...->...", torch.from_numpy(weights).to(g), g) for g in gradients)
-        return found if len(found) > 1 else found[0]
-
-
-class LayerConductance(_AlongInputs):
-    """The flow through the layer along the inputs' path (Dhamdhere et al. 2018)."""
-
-    @property
-    def multiplies_by_inputs(self) -> bool:
-        return True
-
-    def has_convergence_delta(self) -> bool:
-        return True
-
-    def attribute(
-        self,
-        inputs: Tensors,
-        baselines: Baseline | None = None,
-        target: Target = None,
-        additional_forward_args: Any = None,
-        n_steps: int = 50,
-        method: str = "gausslegendre",
-        internal_batch_size: int | None = None,
-        return_convergence_delta: bool = False,
-        attribute_to_layer_input: bool = False,
-        grad_kwargs: dict[str, Any] | None = None,
-    ) -> Any:
-        _check_grad_kwargs(grad_kwargs)
-        alphas, _ = alphas_and_weights(quadrature_of(method), n_steps + 1)
-        gradients, values = self._gradients(
-            inputs, baselines, target, additional_forward_args, alphas, _side(attribute_to_layer_input),
-            internal_batch_size,
-        )  # fmt: skip
-        parts = tuple((g[:-1] * (y[1:] - y[:-1])).sum(0) for g, y in zip(gradients, values, strict=True))
-        found = parts if len(parts) > 1 else parts[0]
-        if not return_convergence_delta:
-            return found
-        delta = self.compute_convergence_delta(found, baselines, scaled(inputs), target, additional_forward_args)
-        return found, delta
-
-
-def _side(at_input: bool) -> Side:
+def side_of(at_input: bool) -> Side:
     return "input" if at_input else "output"
 
 
-def _check_grad_kwargs(grad_kwargs: dict[str, Any] | None) -> None:
+def check_grad_kwargs(grad_kwargs: dict[str, Any] | None) -> None:
     if grad_kwargs and grad_kwargs.keys() - {"allow_unused", "materialize_grads"}:
         raise PgigError(f"grad_kwargs {grad_kwargs} cannot be passed on: gradients are not taken by autograd.grad here")
-
-
-def _tiled(value: Any, times: int, count: int) -> Any:
-    """What has one row per input, for each place on the path: all inputs at the first, then at the next."""
-    if isinstance(value, Tensor) and value.dim() > 0 and len(value) == count and value.numel() > 1:
-        return value.repeat(times, *[1] * (value.dim() - 1))
-    return value * times if isinstance(value, list) else value

@@ -133,4 +133,5 @@ def _distribution(baselines: Distribution, inputs: Tensors) -> Tensors:
         raise PgigError("baselines must be tensors with a row for each to draw from, or a function that gives them")
     if len(members_of(found)) != len(members_of(inputs)):
         raise PgigError(f"{len(members_of(found))} baselines for {len(members_of(inputs))} inputs: give one each")
-    return found
+    distribution: Tensors = found
+    return distribution

@@ -116,7 +116,8 @@ def attribute_all(
         inner = inner_call(
             subject, layer, side, inputs, baseline, references, forward_args, forward_kwargs, batch_size == "whole"
         )
-        subject, given, baseline, references = inner.subject, inner.inputs, inner.baseline, inner.references
+        subject, baseline, references = inner.subject, inner.baseline, inner.references
+        given = inner.inputs  # type: ignore[assignment]
         forward_args, forward_kwargs = inner.forward_args, inner.forward_kwargs
     elif isinstance(inputs, Mapping):
         if twice := inputs.keys() & (forward_kwargs or {}).keys():

@@ -116,6 +116,9 @@ class RuleMode(LayerMode):
             )
         return call.as_given(LayerFunction.apply(call.x, self, call))  # type: ignore[no-untyped-call]
 
+    def _constant(self, call: LayerCall) -> None:
+        self._acted.layers_called.add(call.layer.name)  # a pattern of it, as files from before have, does nothing
+
     def _join(self, join: JoinCall) -> Tensor:
         pattern = self._known.join_pattern(join.name)
         if pattern is None:

@@ -52,12 +52,10 @@ class LayerMode(TorchFunctionMode):
             if can_be_told_apart(**given):
                 with self:
                     return attention_by_parts(**given)
-        if (
-            self._reads_layers
-            and (call := read_layer_call(func, args, kwargs, self._layers.find)) is not None
-            and not self._layers.derived.is_of_weights(call.x)  # a weight is computed of others
-        ):
-            return self._layer(func, call)
+        if self._reads_layers and (call := read_layer_call(func, args, kwargs, self._layers.find)) is not None:
+            if not self._layers.derived.is_of_weights(call.x):
+                return self._layer(func, call)
+            self._constant(call)
         if (
             self._reads_joins
             and self._is_models_own()
@@ -76,6 +74,10 @@ class LayerMode(TorchFunctionMode):
     def _layer(self, func: Operation, call: LayerCall) -> Tensor:
         """A call of a layer."""
         return call.as_given(call.run(call.x))
+
+    def _constant(self, call: LayerCall) -> None:
+        """A weight that meets weights or constants: what comes of it is one, or a constant, and no layer's output."""
+        return
 
     def _is_models_own(self) -> bool:
         """Does the model itself add here? Also a checkpoint that recomputes, in the middle of the backward pass."""
