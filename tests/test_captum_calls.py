@@ -1,5 +1,7 @@
 """What Captum's users do beyond one tensor and one class: deltas, seeds, layers, whole batches, errors."""
 
+from typing import Any
+
 import captum.attr
 import pytest
 import torch
@@ -51,7 +53,7 @@ def test_noise_tunnels_give_the_deltas_of_all_draws():
     noisy = []
 
     class Watching(ours.IntegratedGradients):
-        def attribute(self, inputs, **given):
+        def attribute(self, inputs, **given):  # type: ignore[override]
             noisy.append(inputs)
             return super().attribute(inputs, **given)
 
@@ -83,7 +85,7 @@ def test_gradient_shap_gives_the_deltas_of_all_draws_and_takes_functions():
     seen: list[Tensor] = []
 
     class Watching(ours.IntegratedGradients):
-        def attribute(self, inputs, baselines, **given):
+        def attribute(self, inputs, baselines, **given):  # type: ignore[override]
             seen.append(baselines)
             return super().attribute(inputs, baselines, **given)
 
@@ -225,7 +227,7 @@ def test_errors_are_assertions_too():
         assert "\n" not in str(caught.value)
 
 
-LAYERED = {
+LAYERED: dict[str, dict[str, Any]] = {
     "LayerActivation": {},
     "LayerGradientXActivation": {"target": [1, 0, 4]},
     "LayerIntegratedGradients": {"target": 1, "n_steps": 9},
@@ -239,7 +241,7 @@ LAYERED = {
 @pytest.mark.parametrize("at_input", [False, True])
 def test_layers_agree(name, layer, at_input):
     model, x = small(), images()
-    call = {**LAYERED[name], "attribute_to_layer_input": at_input}
+    call = dict(LAYERED[name], attribute_to_layer_input=at_input)
     if name != "LayerActivation" and "n_steps" in call:
         call["baselines"] = images(3, seed=8)
     mine, theirs = (getattr(package, name)(model, model[layer]).attribute(x, **call) for package in BOTH)
@@ -297,10 +299,13 @@ def test_occlusion_of_several_inputs_agrees():
 def test_occlusion_goes_by_what_windows_reach(monkeypatch):
     """The incremental engine is used where it can be, and gives what whole forward passes give."""
     asked = []
-    covered = window_outputs.covered_outputs
-    monkeypatch.setattr(
-        window_outputs, "covered_outputs", lambda *given: (asked.append(len(given[2])), covered(*given))[1]
-    )
+    covered = window_outputs.covered_outputs  # type: ignore[attr-defined]
+
+    def watched(*given):
+        asked.append(len(given[2]))
+        return covered(*given)
+
+    monkeypatch.setattr(window_outputs, "covered_outputs", watched)
     model, x = small(), images(2)
     fast = ours.Occlusion(model).attribute(x, (3, 2, 2), (3, 1, 1), target=1)
     assert asked == [49, 49]

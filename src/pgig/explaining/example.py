@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 
 from pgig.errors import PgigError
-from pgig.network.checks import FAILURES
 from pgig.network.traced import Trace
 from pgig.subject.inputs import PerInput, named_inputs
 from pgig.subject.subject import Subject
@@ -71,27 +70,6 @@ class Example:
         leaf = self.args[0].detach().clone().requires_grad_() if has_gradient else None
         given = (leaf, *self.args[1:]) if leaf is not None else self.args
         return leaf, [x.clone() if isinstance(x, Tensor) else x for x in given]
-
-    def twice(self) -> "Example":
-        """A single row twice, where the model takes that: torch itself is not always right for one row."""
-        if len(self.first) > 1:
-            return self
-
-        def doubled(value: Any) -> Any:
-            has_one_row = isinstance(value, Tensor) and value.dim() > 0 and len(value) == 1
-            return torch.cat([value, value]) if has_one_row else value
-
-        both = replace(
-            self,
-            args=tuple(map(doubled, self.args)),
-            kwargs={name: doubled(value) for name, value in self.kwargs.items()},
-        )
-        try:
-            with torch.no_grad():
-                both.subject(*both.copies(False)[1], **both.kwargs)
-        except FAILURES:
-            return self
-        return both
 
     def precise(self, model: nn.Module) -> "Example":
         """The same for a model in float64."""

@@ -122,7 +122,7 @@ def _differing(example: Example, ones: Patterns) -> dict[str, bool]:
     A model that does not run in float64 throughout is judged by the share of values that are off, over some examples.
     """
     try:
-        precise = example.twice().precise(copy.deepcopy(example.subject.module).double())
+        precise = example.precise(copy.deepcopy(example.subject.module).double())
         watching = _Watching()
         by_autograd = _bare(precise, watching)
         if watching.is_double:
