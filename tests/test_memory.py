@@ -55,10 +55,10 @@ def test_chunks_are_as_large_as_the_budget_allows(monkeypatch):
     pgig.attribute("integrated_gradients", counted, x, 1)
     sizes.clear()  # the first call also looked at what the model does
     pgig.attribute("integrated_gradients", counted, x, 1)
-    assert sizes == [1, 24]
+    assert sizes == [25]
     sizes.clear()
-    monkeypatch.setattr(chunks, "CPU_BYTES", 0)
-    monkeypatch.setattr(chunks, "TINY_BYTES", 0)
+    for budget in ("CPU_BYTES", "FEW_BYTES", "TINY_BYTES"):
+        monkeypatch.setattr(chunks, budget, 0)
     pgig.attribute("integrated_gradients", counted, x, 1)
     assert sizes == [1] * 25
     sizes.clear()
@@ -67,13 +67,15 @@ def test_chunks_are_as_large_as_the_budget_allows(monkeypatch):
 
 
 def test_the_measure_counts_what_autograd_keeps_and_not_the_weights(monkeypatch):
-    monkeypatch.setattr(chunks, "CPU_BYTES", 0)
+    for budget in ("CPU_BYTES", "FEW_BYTES"):
+        monkeypatch.setattr(chunks, budget, 0)
     monkeypatch.setattr(chunks, "TINY_BYTES", 8_000_000)
     model = torch.nn.Sequential(torch.nn.Linear(1000, 1000), torch.nn.Tanh())
-    size = chunks.ChunkSize(None, torch.device("cpu"))
+    size, kept = chunks.ChunkSize(None, torch.device("cpu")), chunks.Kept()
     x = torch.randn(1, 1000, requires_grad=True)
-    with size.measured([x], model):
+    with kept.watching(model):
         model(x)
+    size.settle(kept.bytes_per_row([x]))
     # the input (for the weight's gradient) and the output of tanh, and six more for the engine: 4 kB each
     assert 240 <= size.next(10**9) <= 251
 

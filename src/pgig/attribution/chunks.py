@@ -9,19 +9,17 @@ from torch.autograd.graph import saved_tensors_hooks
 
 from pgig.errors import PgigError
 
-# What autograd may keep for one chunk on a CPU. Large enough to share the reading of the weights between points, small
-# enough that fresh memory does not cost more than that: for VGG-16 at 224 x 224, chunks of three, the fastest there.
+# What autograd may keep for one chunk on a CPU: large enough to share the reading of the weights between points, small
+# enough that fresh memory does not cost more than that.
 CPU_BYTES = 256 * 2**20
+# Where points are large, a few at once are still faster than one or two, and may take more.
+FEW_POINTS, FEW_BYTES = 5, 768 * 2**20
 # More points than the paper's paths have would only take more memory; where points are tiny, more take less time.
 MOST_POINTS, MOST_TINY_POINTS, TINY_BYTES = 25, 1024, 8 * 2**20
 
 
 class ChunkSize:
-    """The number of points of the next chunk.
-
-    Without a `batch_size`, the first chunk has one point, and the memory that autograd keeps for it decides about the
-    rest. Nothing is remembered between calls: the same call makes the same chunks, and so the same bits.
-    """
+    """The number of points of the next chunk: the caller's, or by the memory that autograd keeps for one point."""
 
     def __init__(self, batch_size: int | None, device: torch.device) -> None:
         if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
@@ -33,9 +31,14 @@ class ChunkSize:
     def is_known(self) -> bool:
         return self._most is not None
 
+    def settle(self, each: int) -> None:
+        """each: the bytes that one point takes."""
+        tiny = min(MOST_TINY_POINTS, TINY_BYTES // each)
+        few = min(FEW_POINTS, self._budget(FEW_BYTES) // each)
+        self._most = max(1, tiny, few, min(MOST_POINTS, self._budget(CPU_BYTES) // each))
+
     def next(self, remaining: int) -> int:
-        if self._most is None:
-            return 1
+        assert self._most is not None
         chunks = -(-remaining // self._most)
         return -(-remaining // chunks)  # even chunks: a short last one would cost more than its share
 
@@ -43,13 +46,26 @@ class ChunkSize:
         """After an out-of-memory error with `failed` points."""
         self._most = max(1, failed // 2)
 
+    def _budget(self, on_a_processor: int) -> int:
+        if self._device.type == "cuda":
+            free, _ = torch.cuda.mem_get_info(self._device)
+            return free // 2
+        return on_a_processor
+
+
+class Kept:
+    """What autograd keeps of a forward pass."""
+
+    def __init__(self) -> None:
+        self._storages: dict[int, int] = {}
+
+    def bytes_per_row(self, inputs: Sequence[Tensor]) -> int:
+        """With what else a point takes: the place, the leaf, its copy, the gradient, and terms."""
+        own = 6 * sum(x.nbytes for x in inputs)
+        return (sum(self._storages.values()) + own) // len(inputs[0])
+
     @contextmanager
-    def measured(self, inputs: Sequence[Tensor], model: object) -> Iterator[None]:
-        """Settle the size, if it is still unknown, by what a forward pass over `inputs` keeps."""
-        if self.is_known:
-            yield
-            return
-        kept: dict[int, int] = {}
+    def watching(self, model: object) -> Iterator[None]:
         weights = (
             {w.untyped_storage().data_ptr() for w in model.parameters()} if isinstance(model, nn.Module) else set()
         )
@@ -58,21 +74,10 @@ class ChunkSize:
             with torch._C.DisableTorchFunction():  # it is nothing that the model does
                 storage = tensor.untyped_storage()
                 if storage.data_ptr() not in weights:
-                    kept[storage.data_ptr()] = storage.nbytes()
+                    self._storages[storage.data_ptr()] = storage.nbytes()
                 # not the tensor itself: where an operation saves its own output, that would be a cycle, which only a
                 # backward pass breaks, and the whole graph would stay for ever
                 return tensor.detach()
 
         with saved_tensors_hooks(note, lambda tensor: tensor):
             yield
-        # beside what autograd keeps: the places, the leaf, its copy, the gradient, and terms
-        own = 6 * sum(x.nbytes for x in inputs)
-        each = (sum(kept.values()) + own) // len(inputs[0])
-        tiny = min(MOST_TINY_POINTS, TINY_BYTES // each)
-        self._most = max(1, tiny, min(MOST_POINTS, self._budget() // each))
-
-    def _budget(self) -> int:
-        if self._device.type == "cuda":
-            free, _ = torch.cuda.mem_get_info(self._device)
-            return free // 2
-        return CPU_BYTES

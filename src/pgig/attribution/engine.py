@@ -9,22 +9,23 @@ from torch import Tensor
 from torch.nn.utils import parametrize
 
 from pgig.attribution.chunks import ChunkSize
+from pgig.attribution.passes import Pass, Passed, Passes
 from pgig.draws import draws
 from pgig.errors import PgigError
 from pgig.methods.points import Here, Points, Slice
 from pgig.methods.rules import Rule
-from pgig.methods.summaries import State
-from pgig.methods.table import Method, Start
+from pgig.methods.summaries import State, mean
+from pgig.methods.table import Method
 from pgig.network.checks import FAILURES, is_out_of_memory, uncompiled
-from pgig.network.interception import RuleMode
-from pgig.network.memory_format import formatted
+from pgig.network.interception import UntrackedError
 from pgig.subject.context import BatchSize
-from pgig.subject.inputs import Baseline, Inputs, PerInput, Tensors, checked_ids
+from pgig.subject.inputs import Baseline, Inputs, PerInput, Tensors, all_finite, checked_ids
 from pgig.subject.rows import MixedRowsError, check_rows, why_not_one
 from pgig.subject.scores import Explained, Score, Target
 from pgig.subject.subject import Subject
 
-Pass = tuple[Rule, Start]  # one backward pass
+Groups = Mapping[Points, Mapping[str, Method]]
+Told = Callable[[int], object]  # points done
 
 
 class Piece(NamedTuple):
@@ -56,7 +57,8 @@ class Engine:
         self._subject = subject
         subject.check(rules)
         self._explained = Explained(score, target, self._inputs.count, whole=batch_size == "whole")
-        self._extra = PerInput(forward_args, forward_kwargs, self._inputs.count)
+        extra = PerInput(forward_args, forward_kwargs, self._inputs.count)
+        self._passes = Passes(subject, self._inputs, self._explained, extra)
         self._ids = checked_ids(ids, self._inputs.count)
         self._seed = seed
         self._score = score
@@ -67,28 +69,28 @@ class Engine:
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        """Owns all that a run changes: grad mode and the rule mode, both gone at the end whatever happens."""
+        """Owns all that a run changes: grad mode, cached weights, compilation; gone at the end whatever happens."""
         with torch.inference_mode(False), torch.enable_grad(), parametrize.cached(), uncompiled():
-            args, kwargs = self._extra.rows(torch.zeros(1, dtype=torch.long))
-            self._channels_last = self._subject.runs_in_channels_last(self._inputs.members, args, kwargs)
-            needs_patterns = any(rule.needs_patterns for rule in self._rules)
-            self._layers = self._subject.layers(self._channels_last, with_patterns=needs_patterns)
-            try:
-                with RuleMode(self._layers, self._rules, self._channels_last) as self._mode:
-                    yield
-            finally:
-                self._layers.close()
+            yield
 
-    def run(
-        self, groups: Mapping[Points, Mapping[str, Method]], progress: Callable[[int, int], object]
-    ) -> dict[str, Tensors]:
+    def run(self, groups: Groups, progress: Callable[[int, int], object]) -> dict[str, Tensors]:
         for points, methods in groups.items():
             if points.needs_references and not self._inputs.has_references:
                 names = ", ".join(methods)
                 raise PgigError(f"{names} need references: pass references=, a tensor of inputs to draw from")
+        total = sum(points.count for points in groups) * self._inputs.count
+        try:
+            with self._passes.ready(self._rules, total):
+                return self._checked_run(groups, progress)
+        except UntrackedError:
+            self._passes.track_weights()
+        with self._passes.ready(self._rules, total):
+            return self._checked_run(groups, progress)
+
+    def _checked_run(self, groups: Groups, progress: Callable[[int, int], object]) -> dict[str, Tensors]:
         if self._mixes_inputs(groups):
             check_rows(
-                self._subject, self._inputs.members, self._inputs.at_baseline(), self._score, self._asked,
+                self._subject, self._inputs.members, self._inputs.at_baseline(), self._score, self._passes.asked,
                 alone=self._one_by_one,
             )  # fmt: skip
             return self._run(groups, progress)
@@ -96,58 +98,99 @@ class Engine:
             return self._run(groups, progress)
         except FAILURES as error:
             with torch.no_grad():
-                fault = None if isinstance(error, PgigError) else why_not_one(self._inputs.members, self._asked)
+                ours = isinstance(error, PgigError)
+                fault = None if ours else why_not_one(self._inputs.members, self._passes.asked)
             if fault is None:
                 raise
             raise MixedRowsError(fault) from error
 
-    def _mixes_inputs(self, groups: Mapping[Points, Mapping[str, Method]]) -> bool:
+    def _mixes_inputs(self, groups: Groups) -> bool:
         """Does a pass hold other rows than the inputs as they were given, all or one?"""
         if self._whole:
             return False
         return self._inputs.count > 1 or (not self._one_by_one and any(points.count > 1 for points in groups))
 
-    def _run(
-        self, groups: Mapping[Points, Mapping[str, Method]], progress: Callable[[int, int], object]
-    ) -> dict[str, Tensors]:
+    def _run(self, groups: Groups, progress: Callable[[int, int], object]) -> dict[str, Tensors]:
         results: dict[str, Tensors] = {}
         total = sum(points.count for points in groups) * self._inputs.count
         done = 0
+        if not self._size.is_known:
+            self._size.settle(self._passes.bytes_per_point() if total > 1 else 1)
         for points, methods in groups.items():
             if self._explained.is_open and not points.is_input:
                 self._sums(Here(), {}, lambda _: None)
-            self._mode.forget()
-            sums = self._sums(points, methods, lambda now, before=done: progress(before + now, total))  # type: ignore[misc]
+            self._passes.mode.forget()
+
+            def told(now: int, before: int = done) -> None:
+                progress(before + now, total)
+
+            found = self._at_inputs(methods, told) if _is_bare(points, methods) else self._sums(points, methods, told)
             done += points.count * self._inputs.count
-            self._mode.check_acted({method.rule for method in methods.values()})
-            for name, method in methods.items():
-                results[name] = self._result(name, method, sums[name])
+            self._passes.mode.check_acted({method.rule for method in methods.values()})
+            for name in methods:
+                results[name] = self._result(name, found[name])
         return results
 
-    def _sums(
-        self, points: Points, methods: Mapping[str, Method], progress: Callable[[int], object]
-    ) -> dict[str, list[State]]:
+    def _at_inputs(self, methods: Mapping[str, Method], told: Told) -> dict[str, Tensor]:
+        """What `_sums` gives where the only place is x itself: gradients, as they come, need no summing up."""
+        passes = list(dict.fromkeys((m.rule, m.start) for m in methods.values()))
+        parts: dict[Pass, list[Tensor]] = {p: [] for p in passes}
+        count = self._inputs.count
+
+        def places(start: int, stop: int) -> tuple[list[int], Tensor]:
+            return list(range(start, stop)), self._inputs.some(start, stop)
+
+        for _, stop, passed in self._chunks(count, places, passes, at_input=True):
+            for one, gradient in passed.gradients.items():
+                parts[one].append(gradient)
+            told(stop)
+        gathered = {one: torch.cat(several).contiguous() for one, several in parts.items()}
+        found = {}
+        for name, method in methods.items():
+            terms = gathered[method.rule, method.start]
+            terms = terms.float() if terms.element_size() < 4 else terms  # as half precision is summed up
+            found[name] = terms * self._inputs.some(0, count) if method.multiply_by_input else terms
+        return found
+
+    def _sums(self, points: Points, methods: Mapping[str, Method], told: Told) -> dict[str, Tensor]:
         states: dict[str, dict[int, State]] = {name: {} for name in methods}
         passes = list(dict.fromkeys((m.rule, m.start) for m in methods.values() if m.rule.backward))
-        position, end = 0, points.count * self._inputs.count
-        while position < end:
-            stop = position + self._size.next(end - position)
-            self._layers.check_held()
-            pieces = self._pieces(points.count, position, stop)
+        slices: list[Slice] = []
+
+        def places(start: int, stop: int) -> tuple[list[int], Tensor]:
+            pieces = self._pieces(points.count, start, stop)
+            slices[:] = self._places(points, pieces)
+            rows = [row for row, first, last in pieces for _ in range(first, last)]
+            return rows, torch.cat([piece.at for piece in slices])
+
+        total = points.count * self._inputs.count
+        for start, stop, passed in self._chunks(total, places, passes, points.is_input):
+            _add_terms(states, methods, self._pieces(points.count, start, stop), slices, passed.gradients)
+            told(stop)
+        return {
+            name: torch.stack([methods[name].summary.result(rows[i]) for i in range(self._inputs.count)])
+            for name, rows in states.items()
+        }
+
+    def _chunks(
+        self, total: int, places: Callable[[int, int], tuple[list[int], Tensor]], passes: list[Pass], at_input: bool
+    ) -> Iterator[tuple[int, int, Passed]]:
+        """The places 0..total-1 in chunks, each with what came of it. One that is out of memory is halved."""
+        position = 0
+        while position < total:
+            stop = position + self._size.next(total - position)
             try:
-                slices = self._places(points, pieces)
-                gradients = self._gradients(pieces, slices, passes, points.is_input)
+                rows, at = places(position, stop)
+                passed = self._passes.gradients(rows, at, passes, at_input)
             except (RuntimeError, MemoryError) as error:
                 if not is_out_of_memory(error) or stop - position == 1 or self._whole:
                     raise
                 self._size.halve(stop - position)
                 continue
             if position == 0:
-                self._mode.check_any({rule for rule, _ in passes})
-            _add_terms(states, methods, pieces, slices, gradients)
+                self._passes.mode.check_any({rule for rule, _ in passes})
+            yield position, stop, passed
             position = stop
-            progress(position)
-        return {name: [rows[i] for i in range(self._inputs.count)] for name, rows in states.items()}
 
     def _pieces(self, count: int, start: int, stop: int) -> list[Piece]:
         """The places start..stop-1, of `count` for each input: input by input, or all inputs at the same place."""
@@ -163,47 +206,15 @@ class Engine:
             for row, first, last in pieces
         ]
 
-    def _asked(self, inputs: Sequence[Tensor], rows: list[int]) -> Any:
-        """What is explained of some inputs, which belong to the given rows."""
-        args, kwargs = self._extra.rows(torch.tensor(rows))
-        given = formatted([x.clone() for x in inputs], self._channels_last)
-        with self._mode.forward():
-            return self._explained.judged(self._subject(*given, *args, **kwargs))
-
-    def _gradients(
-        self, pieces: list[Piece], slices: list[Slice], passes: list[Pass], at_input: bool
-    ) -> dict[Pass, Tensor]:
-        rows = [row for row, first, last in pieces for _ in range(first, last)]
-        leaves = [leaf.requires_grad_() for leaf in self._leaves(slices)]
-        with (
-            self._size.measured(leaves, self._subject.model),
-            torch.set_grad_enabled(bool(passes) or not self._size.is_known),
-        ):
-            # the model gets copies: it may work in place, and a leaf may not be written to
-            args, kwargs = self._extra.rows(torch.tensor(rows))
-            with self._mode.forward():
-                output = self._subject(*(leaf.clone() for leaf in leaves), *args, **kwargs)
-            if at_input:
-                self._explained.predict(output, rows)
-            scores = self._explained(output, rows)
-        if passes and not scores.requires_grad:
-            raise PgigError("the score has no gradient: does the model use no_grad, or return whole numbers?")
-        return {p: self._backward(scores, leaves, *p, keep=p is not passes[-1]) for p in passes}
-
-    def _leaves(self, slices: list[Slice]) -> list[Tensor]:
-        at = torch.cat([piece.at for piece in slices])
-        parts = [part.detach() for part in self._inputs.for_model(at)]
-        return formatted(parts, self._channels_last)
-
-    def _backward(self, scores: Tensor, leaves: list[Tensor], rule: Rule, start: Start, *, keep: bool) -> Tensor:
-        first = scores.detach() if start == "score" else torch.ones_like(scores)
-        return self._inputs.joined(self._mode.gradients(rule, scores, leaves, first, keep_graph=keep))
-
-    def _result(self, name: str, method: Method, states: list[State]) -> Tensors:
-        attribution = torch.stack([method.summary.result(state) for state in states])
-        if not attribution.isfinite().all():
+    def _result(self, name: str, attribution: Tensor) -> Tensors:
+        if not all_finite(attribution):
             raise PgigError(f"{name} came out NaN or infinite: a gradient overflows, or is not defined at a point")
         return self._inputs.like_inputs(attribution)
+
+
+def _is_bare(points: Points, methods: Mapping[str, Method]) -> bool:
+    """Gradients at x itself, which are what they are: no weights, no draws, no summing up."""
+    return isinstance(points, Here) and all(m.summary is mean and m.rule.backward for m in methods.values())
 
 
 def _add_terms(

@@ -142,6 +142,8 @@ def method_table(methods: str | Sequence[str] | Mapping[str, Method], options: d
         if not any(option in method.options for method in table.values()):
             having = {name: _listed(method.options) for name, method in table.items()}
             raise PgigError("; ".join(f"{name} has no option {option!r}, only {own}" for name, own in having.items()))
+    if not options:
+        return table
     return {
         name: method.with_options(**{key: value for key, value in options.items() if key in method.options})
         for name, method in table.items()

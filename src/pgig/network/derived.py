@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 from weakref import ref
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from pgig.network.nested import tensors_in
 from pgig.network.torch_ops import OF_THE_SHAPE
@@ -21,9 +21,9 @@ class Origin(NamedTuple):
 class DerivedWeights:
     """Knows what was computed from parameters and buffers alone, and from which parameter."""
 
-    def __init__(self, weights: Mapping[int, tuple[str, Tensor]], model: nn.Module | None) -> None:
+    def __init__(self, weights: Mapping[int, tuple[str, Tensor]], buffers: Mapping[int, Tensor]) -> None:
         self._weights = weights
-        self._buffers = {} if model is None else {id(buffer): buffer for buffer in model.buffers()}
+        self._buffers = buffers
         # what was computed, by its id -> itself, and its origin; None: a constant. Looked at for every operation
         self._origins: dict[int, tuple[ref[Tensor], Origin | None]] = {}
 

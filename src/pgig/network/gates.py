@@ -83,3 +83,4 @@ _READERS: dict[Any, Callable[..., Gate | None]] = {
     **dict.fromkeys((F.threshold, torch.threshold, torch.threshold_), _threshold),
     **dict.fromkeys((torch.maximum, Tensor.maximum, torch.max, Tensor.max, torch.fmax, Tensor.fmax), _maximum),
 }
+GATE_OPERATIONS = frozenset(_READERS)

@@ -12,14 +12,18 @@ from pgig.errors import PgigError
 from pgig.methods.rules import Rule, plain
 from pgig.network.acted import Acted
 from pgig.network.functions import JoinFunction, LayerFunction, NormFunction, behind_layer
-from pgig.network.gates import Gate, read_gate
+from pgig.network.gates import GATE_OPERATIONS, Gate, read_gate
 from pgig.network.join_names import is_join
 from pgig.network.joins import JoinCall
-from pgig.network.layer_calls import LayerCall, Operation
+from pgig.network.layer_calls import LAYER_OPERATIONS, LayerCall, Operation
 from pgig.network.layer_mode import LayerMode
 from pgig.network.layers import Layers
 from pgig.network.nested import tensors_in
 from pgig.network.torch_ops import ACTIVATIONS, DROPOUTS, IN_PLACE_ADDITIONS, PRODUCTS, WITH_WEIGHT
+
+
+class UntrackedError(Exception):
+    """A norm over a batch, or over a weight: which, only a mode knows that tracks what is computed from weights."""
 
 
 class RuleMode(LayerMode):
@@ -28,7 +32,8 @@ class RuleMode(LayerMode):
     The rule is chosen when backward runs (`gradients`), so that one forward pass serves several rules.
     """
 
-    def __init__(self, layers: Layers, rules: Iterable[Rule], channels_last: bool) -> None:
+    def __init__(self, layers: Layers, rules: Iterable[Rule], channels_last: bool, tracks: bool = True) -> None:
+        """tracks: follow what is computed from weights, also where no rule needs that."""
         super().__init__(layers)
         self.rule = plain
         self._known = layers
@@ -41,6 +46,15 @@ class RuleMode(LayerMode):
         self._replaces_norms = any(rule.skips_norm for rule in rules)
         self._channels_last = channels_last
         self._acted = Acted()
+        self._tracks = tracks or self._needs_patterns or self.keeps_input
+        if not self._tracks:
+            self._passed_on = _WITHOUT_RULES | (_LAYERS if channels_last else set())
+            self._passed_on |= _GATES if self._visits_gates else set()
+
+    @property
+    def kind(self) -> tuple[bool, ...]:
+        """What the mode does to a forward pass, and so to what autograd keeps."""
+        return self._needs_patterns, self.keeps_input, self._reads_joins, self._visits_gates, self._replaces_norms
 
     def _other(self, func: Operation, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         if (self._needs_patterns or self.keeps_input) and func in PRODUCTS:
@@ -60,7 +74,8 @@ class RuleMode(LayerMode):
         with self._active(rule):
             # autograd.grad() would leave the mode first; a checkpoint that recomputes needs it open
             run = torch.autograd.Variable._execution_engine.run_backward
-            found = run((scores,), (first,), keep_graph, False, tuple(leaves), allow_unreachable=True)
+            with self:
+                found = run((scores,), (first,), keep_graph, False, tuple(leaves), allow_unreachable=True)
         if all(gradient is None for gradient in found):
             raise PgigError("the score does not depend on the inputs: does the model detach them?")
         return [torch.zeros_like(x) if g is None else g for x, g in zip(leaves, found, strict=True)]
@@ -166,6 +181,8 @@ class RuleMode(LayerMode):
         weight: Tensor | None = None, bias: Tensor | None = None, training: bool = False, momentum: float = 0.1,
         eps: float = 1e-5,
     ) -> Tensor:  # fmt: skip
+        if training and not self._tracks:
+            raise UntrackedError
         if self._known.derived.origin(input) is not None:  # a weight is standardised
             return func(input, running_mean, running_var, weight, bias, training, momentum, eps)
         check_norm(running_var, training)
@@ -225,3 +242,7 @@ _HANDLERS: dict[Any, Operation] = {
     **dict.fromkeys(ACTIVATIONS, RuleMode._activation),
     Tensor.view: RuleMode._view,
 }  # fmt: skip
+# what the plain rule must see: no more than that is looked at where no rule acts on layers
+_WITHOUT_RULES = set(_HANDLERS) - set(ACTIVATIONS) | set(_RRELUS)
+_LAYERS = set(LAYER_OPERATIONS)
+_GATES = set(GATE_OPERATIONS) | set(ACTIVATIONS)

@@ -169,3 +169,4 @@ _READERS: dict[Any, Callable[..., LayerCall | None]] = {
     **dict.fromkeys((torch.inner, Tensor.inner), _inner),
     **dict.fromkeys((torch.addmm, Tensor.addmm), _addmm),
 }
+LAYER_OPERATIONS = frozenset(_READERS)

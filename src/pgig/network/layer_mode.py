@@ -30,6 +30,7 @@ class LayerMode(TorchFunctionMode):
         self._reads_layers = True
         self._reads_joins = False
         self._joins_seen = 0
+        self._passed_on: set[Any] | None = None  # None: every operation is looked at
         self._in_forward, self._in_backward = False, False
 
     @contextmanager
@@ -45,8 +46,12 @@ class LayerMode(TorchFunctionMode):
     def __torch_function__(
         self, func: Operation, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        assert self._layers is not None
         kwargs = kwargs or {}
+        if self._passed_on is not None and func not in self._passed_on:
+            return func(*args, **kwargs)
+        if self._in_backward and not torch.is_grad_enabled():  # what rules and autograd do, not the model
+            return func(*args, **kwargs)
+        assert self._layers is not None
         if func is _ATTENTION:
             given = _ITS_ARGUMENTS.bind(*args, **kwargs).arguments
             if can_be_told_apart(**given):
@@ -64,7 +69,8 @@ class LayerMode(TorchFunctionMode):
             self._joins_seen += 1
             return self._join(replace(join, name=join_name(self._joins_seen)))
         result = self._other(func, args, kwargs)
-        self._layers.derived.note(func, args, kwargs, result)
+        if self._passed_on is None:
+            self._layers.derived.note(func, args, kwargs, result)
         return result
 
     def _check_joins(self, seen: int) -> None:

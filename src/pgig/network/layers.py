@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -75,6 +76,13 @@ def _same_view(one: Tensor, other: Tensor) -> bool:
     return one.shape == other.shape and one.stride() == other.stride()
 
 
+class Collected(NamedTuple):
+    """The tensors of a model: parameters with their layers' names, and buffers, by identity."""
+
+    weights: dict[int, tuple[str, Tensor]]
+    buffers: dict[int, Tensor]
+
+
 class Layers:
     """The layers of a model, found by the identity of their weight.
 
@@ -83,17 +91,27 @@ class Layers:
     """
 
     def __init__(
-        self, model: object, patterns: Mapping[str, Tensor] | None, channels_last: bool, spare: Spare | None = None
+        self,
+        model: object,
+        patterns: Mapping[str, Tensor] | None,
+        channels_last: bool,
+        spare: Spare | None = None,
+        kept: list["Collected"] | None = None,
     ) -> None:
+        """kept: where to keep what was collected for calls to come, as long as the model stays as it is."""
         self._channels_last = channels_last
         self._spare = spare
         self._weights: dict[int, tuple[str, Tensor]] = {}  # holds the tensors, so that no id is reused
         self._recomputed: list[tuple[str, nn.Module]] = []
         self._held: list[tuple[str, nn.Module, str, Tensor]] = []  # parametrised weights, as long as they are cached
         self._layers: dict[tuple[str, bool], Layer] = {}  # a parameter, and what is computed from it, are two
-        if isinstance(model, nn.Module):
-            self._collect(model)
-        self.derived = DerivedWeights(self._weights, model if isinstance(model, nn.Module) else None)
+        if kept:
+            self._weights, buffers = kept[0]
+        else:
+            buffers = self._collect(model) if isinstance(model, nn.Module) else {}
+            if kept is not None and not self._recomputed and not self._held:  # those are new tensors each time
+                kept.append(Collected(self._weights, buffers))
+        self.derived = DerivedWeights(self._weights, buffers)
         self._patterns = {} if patterns is None else self._checked(patterns)
         self.unsupported = frozenset(getattr(patterns, "unsupported", ()))  # known to keep their plain gradient
 
@@ -151,7 +169,7 @@ class Layers:
         # what is computed in several ways from one parameter has no pattern
         return layer if torch.equal(layer.original, weight) else None
 
-    def _collect(self, model: nn.Module) -> None:
+    def _collect(self, model: nn.Module) -> dict[int, Tensor]:
         for name, parameter in model.named_parameters():
             if ".parametrizations." not in f".{name}":
                 self._weights[id(parameter)] = (_layer_name(name), parameter)
@@ -164,6 +182,7 @@ class Layers:
                     name = _layer_name(f"{prefix}.{attribute}".lstrip("."))
                     self._weights[id(weight)] = (name, weight)
                     self._held.append((name, module, attribute, weight))
+        return {id(buffer): buffer for buffer in model.buffers()}
 
     def _checked(self, patterns: Mapping[str, Tensor]) -> dict[str, Tensor]:
         known = {name: tuple(weight.shape) for name, weight in self._weights.values()}

@@ -1,6 +1,6 @@
 """A model's weights as one thing: a digest of them, and quicker ways to notice that they changed."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from itertools import takewhile
 
@@ -72,24 +72,38 @@ def quick_look(model: nn.Module) -> Look:
     return [(tensor.data_ptr(), tensor._version, float(tensor.sum())) for _, tensor in _learnt(model)]
 
 
-def versions(model: nn.Module) -> Versions:
+def modules_of(model: nn.Module) -> list[nn.Module]:
+    """All modules in it, each once: `model.modules()`, which makes a name for each, at every call would show."""
+    found, seen, waiting = [], set(), [model]
+    while waiting:
+        module = waiting.pop()
+        if id(module) not in seen:
+            seen.add(id(module))
+            found.append(module)
+            waiting += [child for child in module._modules.values() if child is not None]
+    return found
+
+
+def versions(modules: Sequence[nn.Module]) -> Versions:
     """Which tensors a model has, where they are, and how often torch saw them written to."""
-    return tuple((id(tensor), tensor.data_ptr(), tensor._version) for tensor in _held(model))
+    return tuple([(id(tensor), tensor.data_ptr(), tensor._version) for tensor in _held(modules)])
 
 
-def _held(model: nn.Module) -> Iterator[Tensor]:
+def _held(modules: Sequence[nn.Module]) -> Iterator[Tensor]:
     """Parameters and buffers that are saved with the model: others may be scratch memory."""
-    for module in model.modules():
-        yield from (tensor for tensor in module._parameters.values() if _has_versions(tensor))  # type: ignore[misc]
-        for name, tensor in module._buffers.items():
-            if name not in module._non_persistent_buffers_set and _has_versions(tensor):
-                yield tensor  # type: ignore[misc]
+    for module in modules:
+        for tensor in module._parameters.values():
+            if tensor is not None and _has_versions(tensor):
+                yield tensor
+        for name, buffer in module._buffers.items():
+            if buffer is not None and name not in module._non_persistent_buffers_set and _has_versions(buffer):
+                yield buffer
 
 
 def _has_versions(tensor: object) -> bool:
     if not isinstance(tensor, Tensor) or tensor.is_meta or tensor.is_inference():
         return False
-    return tensor.layout is torch.strided
+    return bool(tensor.layout is torch.strided)
 
 
 def _learnt(model: nn.Module) -> list[tuple[str, Tensor]]:

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from pgig.attribution.chunks import CPU_BYTES
+from pgig.attribution.chunks import CPU_BYTES, FEW_BYTES
 from pgig.explainers.registry import explainers
 from pgig.runs.request import Request
 
@@ -18,4 +18,4 @@ def needed_memory(asked: Request, model: nn.Module, evaluator_bytes: int, worker
     copies = 4 if asked.patterns else 2
     image = 3 * asked.preprocess.size**2 * torch.float32.itemsize
     own = max(explainer.needs.memory for explainer in explainers(asked.methods).values())
-    return workers * (_BASE + copies * weights + 2 * CPU_BYTES + evaluator_bytes + 200 * image + own)
+    return workers * (_BASE + copies * weights + CPU_BYTES + FEW_BYTES + evaluator_bytes + 200 * image + own)

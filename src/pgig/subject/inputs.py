@@ -1,5 +1,6 @@
 """The inputs explained: checked once, and handed out one by one or packed for the model."""
 
+import math
 from collections.abc import Hashable, Mapping, Sequence
 from functools import reduce
 from operator import index
@@ -47,6 +48,10 @@ class Inputs:
     def example(self, index: int) -> Example:
         x, baseline = (self._join([m[index : index + 1] for m in part])[0] for part in (self._members, self._baselines))
         return Example(x, baseline, self._references)
+
+    def some(self, start: int, stop: int) -> Tensor:
+        """The inputs start..stop-1, [n, *input]."""
+        return self._join([member[start:stop] for member in self._members])
 
     def for_model(self, at: Tensor) -> tuple[Tensor, ...]:
         """Places [n, *input] as the tensors that the model takes."""
@@ -99,6 +104,8 @@ class Inputs:
 
 def as_baseline(baseline: float | Tensor, x: Tensor) -> Tensor:
     """A baseline in the shape of x."""
+    if isinstance(baseline, int | float) and math.isfinite(baseline):
+        return x.new_tensor(baseline).expand(x.shape)
     try:
         tensor = torch.as_tensor(baseline, dtype=x.dtype, device=x.device).detach()
     except (TypeError, ValueError, RuntimeError):
@@ -143,10 +150,14 @@ class PerInput:
         self._kwargs = kwargs or {}
         self._count = count
 
-    def rows(self, indices: Tensor) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def rows(self, indices: Sequence[int] | Tensor) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        if not self._args and not self._kwargs:
+            return (), {}
+        wanted = torch.as_tensor(indices)
+
         def cut(value: Any) -> Any:
             has_rows = isinstance(value, Tensor) and value.dim() > 0 and len(value) == self._count
-            return value[indices.to(value.device)] if has_rows else value
+            return value[wanted.to(value.device)] if has_rows else value
 
         return tuple(map(cut, self._args)), {name: cut(value) for name, value in self._kwargs.items()}
 
@@ -174,6 +185,11 @@ def _members(tensors: Tensors, what: str) -> tuple[Tensor, ...]:
     return tuple(member.detach() for member in members)
 
 
+def all_finite(values: Tensor) -> bool:
+    """A finite sum has finite terms; where it is not, they are looked at one by one: they may only be large."""
+    return math.isfinite(float(values.detach().sum())) or bool(values.detach().isfinite().all())
+
+
 def _check_tensor(tensor: Tensor, what: str) -> None:
     if not tensor.is_floating_point():
         raise PgigError(
@@ -184,6 +200,6 @@ def _check_tensor(tensor: Tensor, what: str) -> None:
         raise PgigError(f"{what} are on the meta device, and have no values")
     if tensor.dim() < 1 or tensor.numel() == 0:
         raise PgigError(f"{what} of shape {tuple(tensor.shape)} are empty: give a batch of at least one")
-    if not tensor.isfinite().all():
+    if not all_finite(tensor):
         bad = int((~tensor.isfinite()).flatten(1).any(1).nonzero()[0]) if tensor.dim() > 1 else 0
         raise PgigError(f"{what} have NaN or infinite values, first in row {bad}")

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from pgig.errors import PgigError
 from pgig.network.outputs import answer_of
+from pgig.subject.inputs import all_finite
 
 Score = Literal["probability", "logit"] | Callable[[Any], Tensor]
 Index = int | tuple[int, ...]
@@ -60,7 +61,7 @@ class Explained:
 
     def __call__(self, output: Any, rows: Sequence[int]) -> Tensor:  # [len(rows)], or [1] for a whole batch
         scores = self._custom(output, len(rows)) if callable(self._score) else self._selected(output, rows)
-        if not bool(scores.detach().isfinite().all()):
+        if not all_finite(scores):
             bad = rows[int((~scores.detach().isfinite()).nonzero()[0])]
             raise PgigError(f"the model's score for input {bad} is NaN or infinite")
         return scores
@@ -89,6 +90,8 @@ class Explained:
             _check_index(index, tensor.shape[1:])
         if tensor.dim() == 1:  # one output per input: there is nothing to select
             return tensor
+        if len(indices[0]) == 1 and indices.count(indices[0]) == len(indices):  # the same of all
+            return tensor[:, indices[0][0]]
         columns = torch.tensor(indices, device=tensor.device).reshape(len(rows), -1).unbind(1)
         return tensor[torch.arange(len(rows), device=tensor.device), *(c.long() for c in columns)]
 

@@ -10,9 +10,18 @@ from pgig.errors import PgigError
 from pgig.methods.rules import Rule
 from pgig.network.checks import check_kinds, check_model, without_compilation
 from pgig.network.inner_place import Place, Side, run_from, values_at
-from pgig.network.layers import Layers, Spare
+from pgig.network.layers import Collected, Layers, Spare
 from pgig.network.memory_format import is_faster_in_channels_last, is_same_in_channels_last
-from pgig.network.weight_versions import Look, Versions, difference, model_digest, quick_look, renaming, versions
+from pgig.network.weight_versions import (
+    Look,
+    Versions,
+    difference,
+    model_digest,
+    modules_of,
+    quick_look,
+    renaming,
+    versions,
+)
 
 T = TypeVar("T")
 
@@ -23,6 +32,8 @@ class _Known:
     def __init__(self) -> None:
         self.versions: Versions = ()
         self.facts: dict[Hashable, Any] = {}
+        self.modules: tuple[tuple[int, bool], ...] = ()  # which there are, and whether each is in training mode
+        self.sound: set[Hashable] = set()  # what rules they were checked for
         self.digest: tuple[Look, str] | None = None
         self.spare: Spare = WeakIdKeyDictionary()  # memory of weights' stand-ins, by pattern
 
@@ -147,7 +158,10 @@ class Subject:
     def check(self, rules: Iterable[Rule]) -> None:
         """Refuse what cannot be explained under these rules, and patterns of other weights."""
         rules = list(rules)
-        check_model(self.model, rules, self.patterns)
+        key = frozenset(rules), self.patterns is None
+        if not isinstance(self.model, nn.Module) or key not in self._known.sound:
+            check_model(self.model, rules, self.patterns)
+            self._known.sound.add(key)
         if any(rule.needs_patterns for rule in rules):
             self.check_patterns()
 
@@ -171,13 +185,18 @@ class Subject:
 
     def layers(self, channels_last: bool, with_patterns: bool = True) -> Layers:
         """The layers for one call. Parametrised weights: keep `parametrize.cached()` open."""
-        return Layers(self.model, self.patterns if with_patterns else None, channels_last, self._known.spare)
+        patterns = self.patterns if with_patterns else None
+        return Layers(self.model, patterns, channels_last, self._known.spare, self.recall("weights", list[Collected]))
 
     def runs_in_channels_last(
         self, inputs: Sequence[Tensor], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> bool:
         """Is that memory format the faster one for such inputs, and does it change nothing?"""
-        if not is_faster_in_channels_last(self.model, inputs):
+        might = self.recall("might be faster in channels_last", dict[Hashable, bool])
+        kinds = tuple((x.dim(), x.dtype, x.device) for x in inputs)
+        if kinds not in might:
+            might[kinds] = is_faster_in_channels_last(self.model, inputs)
+        if not might[kinds]:
             return False
         found = self.recall("channels_last", dict[Hashable, bool])
         key = self.place, self.names, *(x.shape[1:] for x in inputs)
@@ -204,7 +223,13 @@ def _known(model: object) -> _Known:
             known = _KNOWN[model] = _Known()
     except TypeError:  # what cannot be held weakly is looked at each time
         return _Known()
-    now = versions(model) if isinstance(model, nn.Module) else ()
+    if not isinstance(model, nn.Module):
+        return known
+    modules = modules_of(model)
+    now, look = versions(modules), tuple([(id(module), module.training) for module in modules])
     if known.versions != now:
-        known.versions, known.facts = now, {}
+        known.versions, known.facts, known.sound = now, {}, set()
+    if known.modules != look:
+        known.modules, known.sound = look, set()
+        known.facts.pop("weights", None)
     return known
