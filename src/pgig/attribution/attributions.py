@@ -20,12 +20,15 @@ def attributions(
     target: Target,
     *,
     progress: Progress | None = None,
+    spent: dict[str, list[int]] | None = None,
     **asked: Any,
 ) -> dict[str, Tensors]:
-    """By name, each shaped like the inputs. `asked` is what the engine takes."""
+    """By name, each shaped like the inputs. `asked` is what the engine takes; `spent` is filled in."""
     engine = Engine(subject, inputs, target, rules={method.rule for method in table.values()}, **asked)
     with engine.open():
         results = engine.run(_by_points(table), progress or (lambda done, total: None))
+    if spent is not None:
+        spent |= engine.spent
     return {name: results[name] for name in table}
 
 

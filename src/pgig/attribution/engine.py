@@ -8,10 +8,12 @@ import torch
 from torch import Tensor
 from torch.nn.utils import parametrize
 
+from pgig.attribution.adaptive import adaptive_sums
 from pgig.attribution.chunks import ChunkSize
 from pgig.attribution.passes import Pass, Passed, Passes
 from pgig.draws import draws
 from pgig.errors import PgigError
+from pgig.methods.adaptive import AdaptiveLine
 from pgig.methods.points import Here, Points, Slice
 from pgig.methods.rules import Rule
 from pgig.methods.summaries import State, mean
@@ -66,6 +68,7 @@ class Engine:
         self._one_by_one = batch_size == 1
         self._size = ChunkSize(self._inputs.count if batch_size == "whole" else batch_size, self._inputs.device)
         self._rules = rules
+        self.spent: dict[str, list[int]] = {}  # gradients of each input, of methods that find their own number
 
     @contextmanager
     def open(self) -> Iterator[None]:
@@ -124,12 +127,21 @@ class Engine:
             def told(now: int, before: int = done) -> None:
                 progress(before + now, total)
 
-            found = self._at_inputs(methods, told) if _is_bare(points, methods) else self._sums(points, methods, told)
+            found = self._found(points, methods, told)
             done += points.count * self._inputs.count
             self._passes.mode.check_acted({method.rule for method in methods.values()})
             for name in methods:
                 results[name] = self._result(name, found[name])
         return results
+
+    def _found(self, points: Points, methods: Mapping[str, Method], told: Told) -> dict[str, Tensor]:
+        if isinstance(points, AdaptiveLine):
+            if self._whole:
+                raise PgigError("steps='auto' decides for one input at a time: it cannot take whole batches")
+            found, spent = adaptive_sums(points, methods, self._passes, self._inputs, self._size.next, told)
+            self.spent |= dict.fromkeys(methods, spent)
+            return found
+        return self._at_inputs(methods, told) if _is_bare(points, methods) else self._sums(points, methods, told)
 
     def _at_inputs(self, methods: Mapping[str, Method], told: Told) -> dict[str, Tensor]:
         """What `_sums` gives where the only place is x itself: gradients, as they come, need no summing up."""

@@ -57,6 +57,10 @@ class MethodExplainer:
 
     def with_options(self, **values: Any) -> Self:
         given = dict(values)
+        if given.get("steps") == "auto":  # first: it brings an option of its own
+            given.pop("steps")
+            stepping = replace(self, method=self.method.with_options(steps="auto"), own=self.own | {"steps"})
+            return stepping.with_options(**given)
         if unknown := given.keys() - {*self.takes, "baseline"}:
             raise PgigError(f"no option {sorted(unknown)[0]}")
         baseline = given.pop("baseline", self.baseline)

@@ -54,6 +54,8 @@ def typed(text: Any, like: Any) -> Any:
         if text.lower() not in ("true", "false"):
             raise PgigError(f"expected true or false, got {text!r}")
         return text.lower() == "true"
+    if text == "auto":
+        return text
     if isinstance(like, int | float):
         try:
             return type(like)(text)

@@ -1,4 +1,4 @@
-"""Explainers by name: the methods of the table, occlusion, what packages and users register, and how names are read."""
+"""Explainers by name: methods, occlusion, I-GOS, what packages and users register, and how names are read."""
 
 import re
 import warnings
@@ -8,6 +8,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from pgig.errors import PgigError, PgigWarning
+from pgig.explainers.igos import Igos
 from pgig.explainers.methods import MethodExplainer
 from pgig.explainers.occlusion import Occlusion
 from pgig.explainers.own import OwnExplainer
@@ -16,7 +17,8 @@ from pgig.methods.table import METHODS, PAPER_METHODS, Method
 from pgig.plugins import imported, open_table
 
 GROUP = "pgig.explainers"  # the entry points by which packages bring theirs
-_OWN: dict[str, Explainer] = open_table({"occlusion": Occlusion()})
+_OURS: dict[str, Explainer] = {"occlusion": Occlusion(), "igos": Igos()}
+_OWN: dict[str, Explainer] = open_table(dict(_OURS))
 _NAME = re.compile(r"[^\W\d][\w.-]*")
 
 
@@ -35,7 +37,7 @@ def register(name: str, explainer: Any) -> None:
 
 def unregister(name: str) -> None:
     """Forget what was registered."""
-    if name == "occlusion" or _OWN.pop(name, None) is None:
+    if name in _OURS or _OWN.pop(name, None) is None:
         raise PgigError(f"no explainer was registered as {name!r}")
 
 

@@ -1,7 +1,7 @@
 """attribute() and attribute_all(): the front door for gradients."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, TypedDict, Unpack, cast
+from typing import Any, Literal, TypedDict, Unpack, cast
 
 from torch import Tensor
 
@@ -25,7 +25,8 @@ class Options(TypedDict, total=False):
     baseline: Baseline
     references: Tensors | None
     patterns: Mapping[str, Tensor] | None
-    steps: int | None
+    steps: int | Literal["auto"] | None
+    tolerance: float | None
     samples: int | None
     variance: float | None
     quadrature: Quadrature | None
@@ -39,6 +40,7 @@ class Options(TypedDict, total=False):
     forward_kwargs: dict[str, Any] | None
     layer: Layer | None
     side: Side
+    spent: dict[str, list[int]] | None
 
 
 def attribute(
@@ -65,7 +67,8 @@ def attribute_all(
     baseline: Baseline = 0,
     references: Tensors | None = None,
     patterns: Mapping[str, Tensor] | None = None,
-    steps: int | None = None,
+    steps: int | Literal["auto"] | None = None,
+    tolerance: float | None = None,
     samples: int | None = None,
     variance: float | None = None,
     quadrature: Quadrature | None = None,
@@ -79,6 +82,7 @@ def attribute_all(
     forward_kwargs: dict[str, Any] | None = None,
     layer: Layer | None = None,
     side: Side = "output",
+    spent: dict[str, list[int]] | None = None,
 ) -> dict[str, Given]:
     """The attributions of `inputs` by several methods, each shaped like the inputs.
 
@@ -97,6 +101,8 @@ def attribute_all(
     patterns: layer name -> tensor of the weight's shape, for the methods with a pattern rule; without, the subject's.
     steps, samples, variance, quadrature, multiply_by_input: set for every method that has the option; None is the
         method's own. An option that none of the methods has is an error.
+    steps="auto", tolerance: as many steps as each input needs for a completeness residual below the tolerance (0.01),
+        in parts of the score's change; methods with a pattern rule go by the bends of the score instead.
     soft_gates: does guided_backprop act on soft gates too (GELU, SiLU, leaky ReLU, ...), by the sign of their input?
     seed, ids: what random draws depend on, beside the points; ids default to the index in the batch.
     batch_size: how many points go through the model at once; None bounds the memory. "whole" puts all inputs at the
@@ -107,8 +113,9 @@ def attribute_all(
     layer, side: explain what this layer gives ("output") or is given ("input") in place of the input: its name, the
         module, or several. Inputs, baseline and references are still the model's; paths and noise are the layer's, and
         attributions are shaped like what it gives.
+    spent: a dict that is filled with the gradients that each input took, for every method with steps="auto".
     """
-    named = {"steps": steps, "samples": samples, "variance": variance, "quadrature": quadrature,
+    named = {"steps": steps, "tolerance": tolerance, "samples": samples, "variance": variance, "quadrature": quadrature,
              "multiply_by_input": multiply_by_input, "soft_gates": soft_gates, "start": start}  # fmt: skip
     table = method_table(methods, {name: value for name, value in named.items() if value is not None})
     subject, given = Subject.of(model, patterns), inputs
@@ -136,6 +143,7 @@ def attribute_all(
         ids=ids,
         batch_size=batch_size,
         progress=progress,
+        spent=spent,
         forward_args=forward_args,
         forward_kwargs=forward_kwargs,
     )

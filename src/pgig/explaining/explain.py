@@ -87,7 +87,9 @@ def explain(
 
 def _points_of(group: Mapping[str, Explainer]) -> int:
     """Of one input, as far as that is known."""
-    return max(e.method.points.count if isinstance(e, MethodExplainer) else 1 for e in group.values())
+    return max(
+        e.method.points.count if isinstance(e, MethodExplainer) else getattr(e, "work", 1) for e in group.values()
+    )
 
 
 def _said(progress: Callable[[int, int], object], before: int, total: int, now: int, _: int) -> None:

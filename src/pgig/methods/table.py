@@ -7,6 +7,7 @@ from typing import Any, Literal, get_args
 
 from pgig.errors import PgigError
 from pgig.methods import rules, summaries
+from pgig.methods.adaptive import AdaptiveLine
 from pgig.methods.points import Ball, Chance, Here, Line, NoisyLines, Points, References
 from pgig.methods.rules import Rule
 from pgig.methods.summaries import Summary
@@ -38,6 +39,8 @@ class Method:
     def options(self) -> dict[str, Any]:
         """The options of this method, with their values."""
         own = {field.name: getattr(self.points, field.name) for field in fields(self.points)}
+        if isinstance(self.points, AdaptiveLine):
+            own = {"steps": "auto", "tolerance": self.points.tolerance}
         if self.points.is_path:
             own["multiply_by_input"] = self.multiply_by_input
         if self.rule.gate is not None:
@@ -46,6 +49,8 @@ class Method:
 
     def with_options(self, **options: Any) -> "Method":
         """The same with other options: `METHODS["pgig"].with_options(steps=50)`."""
+        if "steps" in options and (options["steps"] == "auto" or isinstance(self.points, AdaptiveLine)):
+            return self._stepping(options.pop("steps")).with_options(**options)
         if unknown := options.keys() - self.options.keys():
             raise PgigError(f"no option {_listed(unknown)} here; this method has: {_listed(self.options)}")
         own: dict[str, Any] = {name: options.pop(name) for name in ("multiply_by_input", "start") if name in options}
@@ -54,6 +59,17 @@ class Method:
                 raise PgigError(f"soft_gates must be True or False, got {soft!r}")
             own["rule"] = replace(self.rule, soft_gates=soft)
         return replace(self, points=replace(self.points, **options), **own)
+
+    def _stepping(self, steps: Any) -> "Method":
+        """As many steps as the function needs, or a number of them again."""
+        if not isinstance(self.points, Line | AdaptiveLine):
+            raise PgigError("steps='auto' is for a straight path from the baseline; give a number of steps here")
+        if steps != "auto":
+            return replace(self, points=Line(steps))
+        if isinstance(self.points, AdaptiveLine):
+            return self
+        sums_up = self.rule == rules.plain and self.start == "one"
+        return replace(self, points=AdaptiveLine(by="residual" if sums_up else "bends"))
 
 
 METHODS: Mapping[str, Method] = MappingProxyType(
@@ -121,10 +137,10 @@ def find_method(method: str | Method) -> Method:
         return method
     if not isinstance(method, str):
         raise PgigError(f"a method is a name or a pgig.Method, got {type(method).__name__}")
-    if method == "occlusion":
-        raise PgigError("occlusion takes no gradients: call pgig.occlusion, or name it in a command")
+    if method in ("occlusion", "igos"):
+        raise PgigError(f"{method} is no method of gradients at points: name it in pgig.explain, or in a command")
     if method not in METHODS:
-        raise PgigError(f"unknown method {method!r}; known: {', '.join(METHODS)}, occlusion")
+        raise PgigError(f"unknown method {method!r}; known: {', '.join(METHODS)}; and occlusion, igos in pgig.explain")
     return METHODS[method]
 
 
@@ -138,6 +154,10 @@ def method_table(methods: str | Sequence[str] | Mapping[str, Method], options: d
         table = {name: find_method(name) for name in ([methods] if isinstance(methods, str) else methods)}
     if not table:
         raise PgigError("no method given: name at least one of pgig.METHODS")
+    if options.get("steps") == "auto":  # first: it brings an option of its own
+        table = {name: m.with_options(steps="auto") if "steps" in m.options else m for name, m in table.items()}
+        if any(isinstance(method.points, AdaptiveLine) for method in table.values()):
+            options = {key: value for key, value in options.items() if key != "steps"}
     for option in options:
         if not any(option in method.options for method in table.values()):
             having = {name: _listed(method.options) for name, method in table.items()}
