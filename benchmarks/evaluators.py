@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from pgig.degradation import DenseEvaluator, PatchGrid, scored_by
 from pgig.degradation.dense import score_of
 from pgig.incremental import IncrementalEvaluator, plan_of
-from pgig.runs.evaluators import arithmetic_gain, expected_gain
+from pgig.measures.evaluators import arithmetic_gain, expected_gain
 from pgig.vision import load_model
 
 PATCH, ROWS, STEPS, ROUNDS = 9, 16, 5, 3

@@ -8,9 +8,9 @@ from torch import Tensor, nn
 from pgig.degradation import Protocol
 from pgig.errors import PgigError
 from pgig.incremental import IncrementalEvaluator, Plan, plan_of
+from pgig.measures import evaluators
+from pgig.measures.evaluators import Wish, affordable_rows, choose
 from pgig.records.part_files import read_curves
-from pgig.runs import evaluators
-from pgig.runs.evaluators import Wish, affordable_rows, choose
 from pgig.vision.models import MODELS
 
 PROTOCOL = Protocol(patch=4, steps=3)

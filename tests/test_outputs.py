@@ -10,7 +10,7 @@ from torch import Tensor, nn
 import pgig
 from pgig.degradation import Protocol
 from pgig.incremental import plan_of
-from pgig.runs.evaluators import Wish, choose
+from pgig.measures.evaluators import Wish, choose
 
 
 class Named(NamedTuple):

@@ -175,7 +175,7 @@ def test_explaining_leaves_models_and_inputs_alone(name):
 def test_plans_are_made_once_and_a_model_without_one_is_freed(monkeypatch):
     from pgig.degradation import Protocol
     from pgig.incremental import planner
-    from pgig.runs.evaluators import Wish, choose
+    from pgig.measures.evaluators import Wish, choose
 
     made = []
     real = planner.plan_of

@@ -21,7 +21,7 @@ from pgig.incremental import TracingError, plan_of
 from pgig.incremental.windows import Windows
 from pgig.network.outputs import answer_of
 from pgig.network.trace import trace
-from pgig.runs.evaluators import arithmetic_gain
+from pgig.measures.evaluators import arithmetic_gain
 
 ROWS = 16  # for patterns
 CLOSE = {torch.float64: 1e-8, torch.float32: 2e-3}  # of the largest value

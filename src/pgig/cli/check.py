@@ -9,7 +9,7 @@ from pgig.cli.terminal import visible
 from pgig.degradation import Protocol
 from pgig.errors import PgigError
 from pgig.explaining.check import check as preflight
-from pgig.runs.evaluators import Wish, choose
+from pgig.measures.evaluators import Wish, choose
 from pgig.vision import load_model
 from pgig.vision.models import check_image, classes_of, default_preprocess, is_factory
 from pgig.vision.preprocess import example as torch_example

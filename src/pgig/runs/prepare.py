@@ -11,12 +11,12 @@ from pgig.errors import PgigError
 from pgig.explainers.registry import explainers
 from pgig.explainers.together import needing_patterns
 from pgig.files import sweep
+from pgig.measures.evaluators import Chosen, Wish, choose
 from pgig.patterns.patterns import Patterns
 from pgig.records.config import check_same, config_digest, read_config, write_config
 from pgig.records.part_files import is_finished
 from pgig.records.parts import PART, Part, parts_of
 from pgig.runs.backends.events import Backend
-from pgig.runs.evaluators import Chosen, Wish, choose
 from pgig.runs.job import Job, grid_of
 from pgig.runs.labels import checked_labels, read_labels
 from pgig.runs.references import draws_references, reference_pool

@@ -1,6 +1,7 @@
 """Explanations for Quantus: `explain_func=pgig.quantus.explain`."""
 
-from collections.abc import Callable, Mapping, MutableMapping
+import warnings
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import fields
 from inspect import signature
 from typing import Any
@@ -11,12 +12,13 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.utils.weak import WeakIdKeyDictionary
 
-from pgig.errors import PgigError
+from pgig.errors import PgigError, PgigWarning
 from pgig.explainers.registry import as_explainer
 from pgig.explainers.together import explain_group
 from pgig.explaining.attribute import attribute_all
 from pgig.patterns.patterns import Patterns
 from pgig.subject.context import Context
+from pgig.subject.scores import Score
 from pgig.subject.subject import Subject
 
 # patterns of a model, or how to get them for one that was not met before
@@ -24,6 +26,7 @@ Source = Patterns | Mapping[str, Tensor] | Callable[[nn.Module], Patterns]
 
 # those of `pgig.attribute`, and what black is for variants with that baseline
 _OPTIONS = {name for name, p in signature(attribute_all).parameters.items() if p.kind is p.KEYWORD_ONLY} | {"black"}
+_QUANTUS_ONLY = {"img_size", "nr_channels", "channel_first", "xai_lib", "attributor"}
 _CONTEXT = {field.name for field in fields(Context)}
 
 
@@ -35,19 +38,30 @@ def explain(
     method: str = "pgig",
     patterns: Source | None = None,
     device: str | torch.device | None = None,
+    reduce_axes: Sequence[int] = (1,),
+    keepdims: bool = True,
+    softmax: bool | None = None,
+    score: Score | None = None,
+    xai_lib_kwargs: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> NDArray[Any]:
-    """Attributions shaped like the inputs, NumPy in, NumPy out.
+    """Attributions, NumPy in, NumPy out; of images, summed over their channels, as Quantus's own `explain` does.
 
     method: any name that commands take too, such as `integrated_gradients`, `pgig+start=one` or `occlusion`.
-    patterns: for pattern methods. `Patterns` are refused for other parameters than theirs, as a randomised model has;
-        give a function of the model to have them estimated anew for each (and kept as long as its parameters
-        stay), or a plain dict of tensors to use the same for all.
+    patterns: for pattern methods. `Patterns` of other parameters, as a randomised model has, are used as they are,
+        frozen, which is said once; give a function of the model to have them estimated anew for each (and kept as long
+        as its parameters stay).
     device: where the inputs go, which must be where the model is; without, there.
-    options: those of `pgig.attribute`; black, [channels, 1, 1], for variants with a black baseline.
+    reduce_axes, keepdims: the axes to sum over, () for none, and whether they stay as axes of length one. Inputs of two
+        axes are not summed.
+    score: "logit", Quantus's choice and the default, or "probability"; softmax=True means the latter.
+    xai_lib_kwargs, and all else: options of `pgig.attribute`; black, [channels, 1, 1], for variants with a black
+        baseline. Quantus's `img_size`, `nr_channels`, `channel_first` and `xai_lib` are taken, and change nothing.
     """
     if not isinstance(model, nn.Module):
         raise PgigError(f"expected a torch.nn.Module, got {type(model).__name__}")
+    options = {**options, **(xai_lib_kwargs or {}), "score": _score(score, softmax)}
+    options = {name: value for name, value in options.items() if name not in _QUANTUS_ONLY}
     if unknown := options.keys() - _OPTIONS:
         raise PgigError(
             f"no option {sorted(unknown)[0]} here; among explain_func_kwargs: {', '.join(sorted(_OPTIONS))}"
@@ -76,7 +90,35 @@ def explain(
             module.training = training
     attribution = found[method].detach().cpu()
     result: NDArray[Any] = (attribution.float() if attribution.dtype == torch.bfloat16 else attribution).numpy()
-    return result
+    return _reduced(result, reduce_axes, keepdims)
+
+
+def _score(score: Score | None, softmax: bool | None) -> Score:
+    if softmax is not None and not isinstance(softmax, bool):
+        raise PgigError(f"softmax must be True or False, got {softmax!r}")
+    if score is None:
+        return "probability" if softmax else "logit"
+    if softmax is not None and (score == "probability") != softmax:
+        raise PgigError(f"softmax={softmax} and score={score!r} say different things: give one of them")
+    return score
+
+
+def _reduced(attribution: NDArray[Any], axes: Sequence[int], keepdims: bool) -> NDArray[Any]:
+    wanted = tuple(axes) if isinstance(axes, Sequence) else (axes,)
+    if not all(isinstance(axis, int) and -attribution.ndim <= axis < attribution.ndim for axis in wanted):
+        raise PgigError(f"reduce_axes must be axes of {attribution.shape}, got {axes!r}")
+    if any(axis % attribution.ndim == 0 for axis in wanted):
+        raise PgigError("reduce_axes must leave axis 0 alone, which counts the inputs")
+    if attribution.ndim == 2 or not wanted:  # each feature by itself
+        return attribution
+    summed: NDArray[Any] = attribution.sum(axis=wanted, keepdims=keepdims)
+    return summed
+
+
+_FROZEN = (
+    "the patterns are of other weights than the model's, as in a randomisation: they are used as they are, frozen. "
+    "Give a function of the model as patterns to have them estimated anew"
+)
 
 
 def _tensor(values: Any, what: str) -> Tensor:
@@ -103,9 +145,15 @@ def _place(device: Any) -> torch.device:
 
 def patterns_for(model: nn.Module, source: Source) -> Mapping[str, Tensor]:
     """The patterns of a model with the parameters that it has now."""
+    subject = Subject(model)
+    if isinstance(source, Patterns) and source.digest is not None:
+        try:
+            source.check(model)
+        except PgigError:
+            warnings.warn(_FROZEN, PgigWarning, stacklevel=3)
+            return dict(source)
     if isinstance(source, Mapping):
         return source
-    subject = Subject(model)
     if not callable(source):
         raise PgigError(
             f"patterns must be Patterns, a dict or a function of the model, got {source!r}: Patterns.load reads a file"
