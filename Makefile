@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 READY = $(VENV)/.ready
 
-.PHONY: demo test style check bench faults zoo reproduction docs clean
+.PHONY: demo test style check bench peers faults zoo reproduction docs clean
 
 demo: $(READY)
 	$(BIN)/pgig demo --out demo
@@ -23,8 +23,16 @@ check: style
 
 bench: $(READY)
 	$(BIN)/python benchmarks/attribution.py --out benchmarks/results
+	$(BIN)/python benchmarks/fused_methods.py --out benchmarks/results
 	$(BIN)/python benchmarks/patterns.py --out benchmarks/results
 	$(BIN)/python benchmarks/degradation.py --out benchmarks/results
+	$(BIN)/python benchmarks/evaluators.py --out benchmarks/results
+	$(BIN)/python benchmarks/joins.py --out benchmarks/results
+
+# two minutes: Captum's own tests against pgig.captum: make peers CAPTUM=a checkout of pytorch/captum
+peers: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt parameterized
+	$(BIN)/python peers/captum_tests.py "$(CAPTUM)" --tb=line
 
 # minutes: kills, damaged files, flipped bits, two writers, threads, memory; figures for docs/reliability.md
 faults: $(READY)

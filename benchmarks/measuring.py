@@ -11,7 +11,9 @@ from typing import Any
 import torch
 
 
-def take_turns(contenders: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
+def take_turns(
+    contenders: Mapping[str, Callable[[], object]], rounds: int, quiet: bool = False
+) -> dict[str, list[float]]:
     """Seconds of each contender in each round, after a round that does not count."""
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
     for number in range(rounds + 1):
@@ -21,7 +23,8 @@ def take_turns(contenders: Mapping[str, Callable[[], object]], rounds: int) -> d
             took = time.perf_counter() - begin
             if number:
                 seconds[name].append(took)
-            print(f"  round {number}/{rounds}  {name:32s} {took:7.2f} s", flush=True)
+            if not quiet:
+                print(f"  round {number}/{rounds}  {name:32s} {took:7.2f} s", flush=True)
     return seconds
 
 

@@ -33,6 +33,7 @@ FURTHER = {
     "report/": {"matplotlib", "jinja2"},
     "runs/ownership.py": {"filelock"},
     "synthetic/transport.py": {"ot"},
+    "quantus/degradation.py": {"quantus"},
     "cli/": {"typer", "rich"},
 }
 LONGEST = 250  # lines
