@@ -19,9 +19,9 @@ from pgig.explaining.example import embedding_of
 from pgig.explaining.self_test import _Watching
 from pgig.incremental import TracingError, plan_of
 from pgig.incremental.windows import Windows
+from pgig.measures.evaluators import arithmetic_gain
 from pgig.network.outputs import answer_of
 from pgig.network.trace import trace
-from pgig.measures.evaluators import arithmetic_gain
 
 ROWS = 16  # for patterns
 CLOSE = {torch.float64: 1e-8, torch.float32: 2e-3}  # of the largest value

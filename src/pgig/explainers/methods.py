@@ -124,6 +124,8 @@ def _baseline(name: BaselineName | None, x: Tensor, context: Context) -> Baselin
         return context.baseline
     if name == "zero":
         return 0.0
+    if name == "blurred" and x.dim() != 4:
+        raise PgigError("a blurred baseline is for images, [n, channels, height, width]")
     if name == "blurred":
         return blurred(x, PatchGrid(x.shape[2], x.shape[3], min(_BLUR, *x.shape[2:])))
     if context.black is None:
