@@ -336,3 +336,174 @@ def test_feature_ablation_agrees(mask, at_once):
     else:
         with pytest.raises(CaptumError, match="does not grow with its batch"):
             ours.FeatureAblation(total).attribute(inputs, feature_mask=mask, perturbations_per_eval=3)
+
+
+def test_places_are_what_modules_give():
+    """A module that does more than its weight, or uses it in its own way, is taken as Captum takes it."""
+
+    class Twice(nn.Linear):
+        def forward(self, x: Tensor) -> Tensor:
+            return super().forward(x) * 2 + 1
+
+    class Own(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.randn(5, 4))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return nn.functional.linear(x, self.weight).relu()
+
+    class Shift(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.randn(1, 4))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return x + self.weight
+
+    torch.manual_seed(0)
+    tied = nn.Linear(4, 4)
+    again = nn.Linear(4, 4)
+    again.weight = tied.weight
+    x = pair()[0]
+    for first in (Twice(4, 5), Own(), Shift(), nn.Sequential(tied, nn.Tanh(), again)):
+        width = 4 if isinstance(first, Shift | nn.Sequential) else 5
+        model = nn.Sequential(nn.Tanh(), first, nn.Tanh(), nn.Linear(width, 3)).double().eval()
+        layer = first[0] if isinstance(first, nn.Sequential) else first
+        for name in ("LayerActivation", "LayerGradientXActivation", "LayerIntegratedGradients"):
+            call = {} if name == "LayerActivation" else {"target": 1}
+            mine, theirs = (getattr(package, name)(model, layer).attribute(x, **call) for package in BOTH)
+            torch.testing.assert_close(mine, theirs.detach(), **CLOSE)
+    itself = ours.LayerActivation(model, model).attribute(x)
+    torch.testing.assert_close(itself, model(x).detach())
+
+
+def test_lists_are_arguments_like_others():
+    class Weighted(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.a, self.b = nn.Linear(4, 5), nn.Linear(5, 3)
+
+        def forward(self, x: Tensor, factors: list[float]) -> Tensor:
+            return self.b(self.a(x).relu()) * sum(factors)
+
+    model, x = Weighted().double().eval(), pair(2)[0]
+    call = {"target": [1, 0], "additional_forward_args": ([1.0, 2.0],)}
+    for name in ("LayerConductance", "InternalInfluence"):
+        mine, theirs = (getattr(package, name)(model, model.a).attribute(x, n_steps=7, **call) for package in BOTH)
+        torch.testing.assert_close(mine, theirs.detach(), **CLOSE)
+    mine, theirs = (package.FeatureAblation(model).attribute(x, perturbations_per_eval=2, **call) for package in BOTH)
+    torch.testing.assert_close(mine, theirs)
+    quiet = ours.NoiseTunnel(ours.Saliency(model)).attribute(x, stdevs=0.0, **call)
+    torch.testing.assert_close(quiet, ours.Saliency(model).attribute(x, **call))
+
+
+def test_what_was_sound_is_looked_at_again_when_the_model_changes():
+    """Another argument, another mode, another module, a hook: rows are mixed from then on, and that is noticed."""
+
+    class Mixing(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.mixes = False
+
+        def forward(self, x: Tensor, mix: bool = False) -> Tensor:
+            return x - x.mean(0) if mix or (self.training and self.mixes) else x * 1
+
+    def found(model: nn.Module, **given: Any) -> None:
+        pgig.attribute("integrated_gradients", model, pair()[0], 1, score="logit", steps=3, **given)
+
+    first = Mixing().eval()
+    found(first)
+    with pytest.raises(pgig.PgigError, match="depends on the others"):
+        found(first, forward_args=(True,))
+    first.mixes = True
+    found(first)
+    first.train()
+    with pytest.raises(pgig.PgigError, match="depends on the others"):
+        found(first)
+    second = nn.Sequential(nn.Identity(), nn.Identity())
+    found(second)
+    hook = second[0].register_forward_hook(lambda module, args, output: output - output.mean(0))
+    with pytest.raises(pgig.PgigError, match="depends on the others"):
+        found(second)
+    hook.remove()
+    found(second)
+    second[1] = Mixing()
+    second[1].mixes = True
+    with pytest.raises(pgig.PgigError, match="depends on the others"):
+        found(second)
+
+
+def test_rows_that_are_mixed_before_a_layer_are_noticed():
+    class Normed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.a, self.b = nn.Linear(4, 5), nn.Linear(5, 3)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.b(self.a((x - x.mean(0)) / x.std(0)).tanh())
+
+    model, x = Normed().double().eval(), pair(100)[0]
+    mine, theirs = (
+        package.LayerGradientXActivation(model, model.a).attribute(x, target=1) for package in BOTH
+    )  # fmt: skip
+    torch.testing.assert_close(mine, theirs.detach())
+    ends = {"target": 1, "n_steps": 5, "baselines": pair(100)[0].flip(0) * 0.5}
+    mine = ours.LayerConductance(model, model.a).attribute(x, **ends)
+    assert mine.shape == (100, 5)
+
+
+def test_inputs_stay_as_they_are_where_a_model_works_in_place():
+    class Halving(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x.mul_(0.5)
+
+    torch.manual_seed(0)
+    model = nn.Sequential(Halving(), nn.Linear(4, 3), nn.ReLU(inplace=True), nn.Linear(3, 3)).double().eval()
+    plain = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 3)).double().eval()
+    plain.load_state_dict({f"{int(k[0]) - 1}{k[1:]}": v for k, v in model.state_dict().items()})
+    x = pair()[0]
+    before = x.clone()
+    for found, wanted in [
+        (ours.FeatureAblation(model).attribute(x, target=-1), ours.FeatureAblation(plain).attribute(x / 2, target=-1)),
+        (ours.Occlusion(model).attribute(x, (2,), target=1), ours.Occlusion(plain).attribute(x / 2, (2,), target=1)),
+        (ours.InputXGradient(model).attribute(x, target=-1), ours.InputXGradient(plain).attribute(x / 2, target=-1)),
+    ]:
+        torch.testing.assert_close(found, wanted)
+        assert torch.equal(x, before)
+    ours.LayerIntegratedGradients(model, model[2]).attribute(x, target=1, return_convergence_delta=True)
+    assert torch.equal(x, before)
+
+
+@pytest.mark.parametrize("name", pgig.METHODS)
+@pytest.mark.parametrize(("layer", "side"), [("2", "output"), ("3", "input"), (2, "output")])
+def test_every_method_explains_layers(name, layer, side):
+    """As if the rest of the network were explained by itself."""
+    torch.manual_seed(0)
+    lower = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Conv2d(4, 5, 3))
+    upper = nn.Sequential(nn.ReLU(), nn.Conv2d(5, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(16, 5))
+    model, x, x0, references = (
+        nn.Sequential(*lower, *upper).double().eval(),
+        images(),
+        images(1, seed=3),
+        images(4, seed=5),
+    )
+    patterns = {key: torch.randn_like(p) for key, p in model.named_parameters() if key.endswith("weight")}
+    own = {str(int(key[0]) - 3): p for key, p in patterns.items() if int(key[0]) > 2}
+    asked = {"patterns": {key.removesuffix(".weight"): p for key, p in patterns.items()}, "references": references}
+    found = pgig.attribute(
+        name,
+        model,
+        x,
+        [1, 0, 4],
+        baseline=x0,
+        layer=model[layer] if isinstance(layer, int) else layer,
+        side=side,
+        **asked,
+    )
+    with torch.no_grad():
+        inner = [lower(part) for part in (x, x0.expand_as(x), references)]
+    wanted = pgig.attribute(name, upper, inner[0], [1, 0, 4], baseline=inner[1], references=inner[2], patterns=own)
+    torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-14)

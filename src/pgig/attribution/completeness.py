@@ -54,7 +54,7 @@ def completeness(
     if batch_size != "whole" and batch.count > 1:
         check_rows(
             subject, batch.members, batch.at_baseline(), score, lambda x, rows: explained.judged(outputs(x, rows)),
-            alone=batch_size == 1,
+            alone=batch_size == 1, further=further.look,
         )  # fmt: skip
     change = []
     at_once = batch.count if batch_size == "whole" else batch_size or _ROWS

@@ -59,8 +59,8 @@ class Engine:
         self._subject = subject
         subject.check(rules)
         self._explained = Explained(score, target, self._inputs.count, whole=batch_size == "whole")
-        extra = PerInput(forward_args, forward_kwargs, self._inputs.count)
-        self._passes = Passes(subject, self._inputs, self._explained, extra)
+        self._extra = PerInput(forward_args, forward_kwargs, self._inputs.count)
+        self._passes = Passes(subject, self._inputs, self._explained, self._extra)
         self._ids = checked_ids(ids, self._inputs.count)
         self._seed = seed
         self._score = score
@@ -94,7 +94,7 @@ class Engine:
         if self._mixes_inputs(groups):
             check_rows(
                 self._subject, self._inputs.members, self._inputs.at_baseline(), self._score, self._passes.asked,
-                alone=self._one_by_one,
+                alone=self._one_by_one, further=self._extra.look,
             )  # fmt: skip
             return self._run(groups, progress)
         try:
@@ -138,7 +138,7 @@ class Engine:
         if isinstance(points, AdaptiveLine):
             if self._whole:
                 raise PgigError("steps='auto' decides for one input at a time: it cannot take whole batches")
-            found, spent = adaptive_sums(points, methods, self._passes, self._inputs, self._size.next, told)
+            found, spent = adaptive_sums(points, methods, self._passes, self._inputs, self._size, told)
             self.spent |= dict.fromkeys(methods, spent)
             return found
         return self._at_inputs(methods, told) if _is_bare(points, methods) else self._sums(points, methods, told)

@@ -92,7 +92,8 @@ class Passes:
 
     def _leaves(self, at: Tensor) -> list[Tensor]:
         parts = formatted([part.detach() for part in self._inputs.for_model(at)], self._channels_last)
-        return [part.requires_grad_() for part in parts]
+        # what was made under inference_mode has no gradients: a copy of it has
+        return [(part.clone() if part.is_inference() else part).requires_grad_() for part in parts]
 
     def _backward(self, scores: Tensor, leaves: list[Tensor], rule: Rule, start: Start, *, keep: bool) -> Tensor:
         first = scores.detach() if start == "score" else torch.ones_like(scores)

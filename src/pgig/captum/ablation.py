@@ -9,7 +9,7 @@ import numpy
 import torch
 from torch import Tensor
 
-from pgig.captum.arguments import baselines_like, forward_args, like_given, members_of
+from pgig.captum.arguments import baselines_like, forward_args, like_given, members_of, tiled, tiled_target
 from pgig.captum.base import Attribution
 from pgig.errors import PgigError
 from pgig.subject.inputs import Baseline, Tensors
@@ -108,8 +108,8 @@ class FeatureAblation(Attribution):
                 torch.cat([cover[i].covered(x, starts[i]) if i in cover else x for cover in some])
                 for i, x in enumerate(members)
             ]
-            further = tuple(_tiled(value, len(some), count) for value in forward_args(additional))
-            scores = self._scores(tuple(given), _tiled(target, len(some), count), further)
+            further = tuple(tiled(value, len(some), count) for value in forward_args(additional))
+            scores = self._scores(tuple(given), tiled_target(target, len(some), count), further)
             if len(some) > 1 and scores.numel() != intact.numel() * len(some):
                 raise PgigError(
                     f"perturbations_per_eval={at_once}, but what the model gives does not grow with its batch: "
@@ -169,13 +169,6 @@ def _covers(masks: tuple[Tensor, ...], across: bool) -> list[Cover]:
 
 def _numbers(mask: Tensor) -> list[int]:
     return [int(number) for number in numpy.unique(mask.cpu().numpy())]
-
-
-def _tiled(value: Any, times: int, count: int) -> Any:
-    """What has one row per input, for each cover: all inputs under the first, then under the next."""
-    if isinstance(value, Tensor) and value.dim() > 0 and len(value) == count:
-        return value.repeat(times, *[1] * (value.dim() - 1))
-    return value * times if isinstance(value, list) and len(value) == count else value
 
 
 def _tell(name: str, done: int, total: int) -> None:

@@ -80,6 +80,20 @@ def scaled(inputs: Tensors) -> Tensors:
     return tuple(map(floating, inputs)) if isinstance(inputs, tuple) else floating(inputs)
 
 
+def tiled(value: Any, times: int, count: int) -> Any:
+    """A further argument with one row per input, again and again: all inputs first, then all of them once more."""
+    if isinstance(value, Tensor) and value.dim() > 0 and len(value) == count:
+        return value.repeat(times, *[1] * (value.dim() - 1))
+    return value
+
+
+def tiled_target(target: Any, times: int, count: int) -> Any:
+    """Targets, likewise; one for all stays one."""
+    if isinstance(target, list) and len(target) == count:
+        return target * times
+    return tiled(target, times, count) if isinstance(target, Tensor) and target.numel() > 1 else target
+
+
 def drawn_seed(seed: int | None) -> int:
     """The seed given, or one from torch's global generator: `torch.manual_seed` works, and calls differ."""
     return int(torch.randint(2**62, ())) if seed is None else seed

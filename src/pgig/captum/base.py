@@ -65,13 +65,13 @@ class Attribution:
 
     def _target(self, inputs: Tensors, target: Target, additional_forward_args: Any) -> tuple[Score, Target]:
         further = forward_args(additional_forward_args)
-        return read_target(target, lambda: self.forward_func(*members_of(inputs), *further))
+        return read_target(target, lambda: self.forward_func(*(x.clone() for x in members_of(inputs)), *further))
 
     def _scores(self, members: tuple[Tensor, ...], target: Target, additional_forward_args: Any) -> Tensor:
         """What is explained of these inputs, in one forward pass: one number for each, or all that comes out."""
         further = forward_args(additional_forward_args)
         with torch.no_grad():
-            output = self.forward_func(*members, *further)
+            output = self.forward_func(*(x.clone() for x in members), *further)  # it may write to what it is given
             score, target = read_target(target, lambda: output)
             if callable(score):
                 if isinstance(output, int | float):

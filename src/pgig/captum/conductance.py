@@ -5,13 +5,23 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pgig.captum.arguments import baselines_like, forward_args, like_given, members_of, rows_or_whole, scaled
+from pgig.captum.arguments import (
+    baselines_like,
+    forward_args,
+    like_given,
+    members_of,
+    rows_or_whole,
+    scaled,
+    tiled,
+    tiled_target,
+)
 from pgig.captum.layers import LayerAttribution, check_grad_kwargs, side_of
 from pgig.captum.paths import quadrature_of
 from pgig.explaining.attribute import attribute
 from pgig.explaining.inner import inner_call
 from pgig.methods.quadrature import alphas_and_weights
 from pgig.network.inner_place import Side
+from pgig.subject.context import BatchSize
 from pgig.subject.inputs import Baseline, Tensors
 from pgig.subject.scores import Target
 from pgig.subject.subject import Subject
@@ -32,20 +42,32 @@ class _AlongInputs(LayerAttribution):
             torch.cat([torch.lerp(x0, x, float(alpha)) for alpha in alphas])
             for x0, x in zip(starts, members, strict=True)
         )
-        further = tuple(_tiled(value, places, count) for value in forward_args(additional))
         score, target = self._target(inputs, target, additional)
-        targets = _tiled(target, places, count)
-        call = inner_call(Subject(self.forward_func), self.layer, side, like_given(path, inputs), 0, None, further)
-        gradients = rows_or_whole(
-            lambda size: attribute(
-                "gradient", call.subject, call.inputs, targets, score=score, forward_args=call.forward_args,
-                batch_size=size,
-            ),
-            batch_size,
-        )  # fmt: skip
+
+        def at(places: int, given: tuple[Tensor, ...], size: BatchSize) -> tuple[Tensors, Tensors]:
+            further = tuple(tiled(value, places, count) for value in forward_args(additional))
+            call = inner_call(
+                Subject(self.forward_func), self.layer, side, like_given(given, inputs), 0, None, further,
+                whole=size == "whole", has_path=False,
+            )  # fmt: skip
+            found = attribute(
+                "gradient", call.subject, call.inputs, tiled_target(target, places, count), score=score,
+                forward_args=call.forward_args, batch_size=size,
+            )  # fmt: skip
+            return found, call.inputs
+
+        def run(size: BatchSize) -> list[tuple[Tensors, Tensors]]:
+            if size != "whole":
+                return [at(places, path, size)]
+            return [at(1, tuple(part[k * count : (k + 1) * count] for part in path), size) for k in range(places)]
+
+        parts = rows_or_whole(run, batch_size)
         grouped = [
-            tuple(part.reshape(places, count, *part.shape[1:]) for part in members_of(parts))
-            for parts in (gradients, call.inputs)
+            tuple(
+                torch.cat(several).reshape(places, count, *several[0].shape[1:])
+                for several in zip(*(members_of(part[which]) for part in parts), strict=True)
+            )
+            for which in (0, 1)
         ]
         return grouped[0], grouped[1]
 
@@ -110,10 +132,3 @@ class LayerConductance(_AlongInputs):
             return found
         delta = self.compute_convergence_delta(found, baselines, scaled(inputs), target, additional_forward_args)
         return found, delta
-
-
-def _tiled(value: Any, times: int, count: int) -> Any:
-    """What has one row per input, for each place on the path: all inputs at the first, then at the next."""
-    if isinstance(value, Tensor) and value.dim() > 0 and len(value) == count and value.numel() > 1:
-        return value.repeat(times, *[1] * (value.dim() - 1))
-    return value * times if isinstance(value, list) else value

@@ -20,6 +20,7 @@ from pgig.captum.paths import quadrature_of
 from pgig.errors import PgigError
 from pgig.explaining.attribute import attribute
 from pgig.explaining.inner import inner_call
+from pgig.methods.table import METHODS
 from pgig.network.inner_place import Side
 from pgig.subject.context import BatchSize
 from pgig.subject.inputs import Baseline, Tensors
@@ -54,7 +55,7 @@ class LayerAttribution(Attribution):
         def run(size: BatchSize) -> Any:
             call = inner_call(
                 Subject(self.forward_func), self.layer, side_of(at_input), inputs, baseline, None,
-                forward_args(additional), whole=size == "whole",
+                forward_args(additional), whole=size == "whole", has_path=METHODS[method].points.is_path,
             )  # fmt: skip
             found = attribute(
                 method, call.subject, call.inputs, target, score=score, start="one", baseline=call.baseline,

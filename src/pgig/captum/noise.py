@@ -61,7 +61,7 @@ class NoiseTunnel(Attribution):
             copies = min(left, nt_samples_batch_size or nt_samples)
             left -= copies
             noisy = tuple(_noisy(x, s, copies, generator) for x, s in zip(members, spread, strict=True))
-            given = {name: _repeated(value, copies, len(members[0])) for name, value in kwargs.items()}
+            given = {name: _repeated(name, value, copies, len(members[0])) for name, value in kwargs.items()}
             if draw_baseline_from_distrib and given.get("baselines") is not None:
                 given["baselines"] = _drawn(kwargs["baselines"], len(noisy[0]), generator)
             terms = self.attribution_method.attribute(like_given(noisy, inputs), **given)
@@ -165,18 +165,23 @@ def _noisy(x: Tensor, stdev: float, copies: int, generator: torch.Generator) -> 
 def _drawn(baselines: Any, rows: int, generator: torch.Generator) -> Any:
     """For each noisy copy a row of the baselines, the same of all members of a tuple."""
     members = baselines if isinstance(baselines, tuple) else (baselines,)
-    tensors = [b for b in members if isinstance(b, Tensor) and b.dim() > 0]
-    if not tensors:
-        return baselines
-    picks = torch.randint(len(tensors[0]), (rows,), generator=generator)
-    drawn = tuple(b[picks.to(b.device)] if isinstance(b, Tensor) and b.dim() > 0 else b for b in members)
-    return drawn if isinstance(baselines, tuple) else drawn[0]
+    picks: dict[int, Tensor] = {}
+
+    def drawn(b: Any) -> Any:
+        if not isinstance(b, Tensor) or b.dim() == 0:
+            return b
+        if len(b) not in picks:  # members with as many rows belong together, row by row
+            picks[len(b)] = torch.randint(len(b), (rows,), generator=generator)
+        return b[picks[len(b)].to(b.device)]
+
+    found = tuple(map(drawn, members))
+    return found if isinstance(baselines, tuple) else found[0]
 
 
-def _repeated(value: Any, copies: int, count: int) -> Any:
+def _repeated(name: str, value: Any, copies: int, count: int) -> Any:
     """Arguments with one row per input, repeated for each noisy copy; others as they are."""
     if isinstance(value, Tensor) and value.dim() > 0 and len(value) == count:
         return value.repeat_interleave(copies, 0)
-    if isinstance(value, list) and len(value) == count:
+    if name == "target" and isinstance(value, list) and len(value) == count:
         return [item for item in value for _ in range(copies)]
-    return tuple(_repeated(item, copies, count) for item in value) if isinstance(value, tuple) else value
+    return tuple(_repeated("", item, copies, count) for item in value) if isinstance(value, tuple) else value

@@ -15,7 +15,7 @@ from pgig.errors import PgigError
 from pgig.explainers.window_outputs import window_outputs
 from pgig.methods.rules import plain
 from pgig.subject.inputs import Baseline, Tensors
-from pgig.subject.rows import MixedRowsError, check_rows
+from pgig.subject.rows import check_rows
 from pgig.subject.scores import Target
 from pgig.subject.subject import Subject
 
@@ -65,7 +65,7 @@ class Occlusion(FeatureAblation):
         subject.check([plain])
         try:
             check_rows(subject, [x], [fill], "output", lambda given, _: subject(given[0].clone()))
-        except MixedRowsError:
+        except PgigError:  # it mixes rows, or takes one at a time: whole forward passes, as they were asked for
             return None
         intact = self._scores((x,), target, None)
         if intact.shape != (len(x),):

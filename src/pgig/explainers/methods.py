@@ -99,8 +99,24 @@ def explain_methods(
     return {name: found[name] for name in table}
 
 
+def stepping(table: Mapping[str, Any], options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """steps="auto" goes first: it brings an option of its own. The table with it, and the other options."""
+    if options.get("steps") != "auto":
+        return dict(table), dict(options)
+    stepped = {
+        name: replace(e, method=e.method.with_options(steps="auto"))
+        if isinstance(e, MethodExplainer) and "steps" in e.options
+        else e
+        for name, e in table.items()
+    }
+    if not any(isinstance(e, MethodExplainer) and "tolerance" in e.options for e in stepped.values()):
+        return stepped, dict(options)
+    return stepped, {name: value for name, value in options.items() if name != "steps"}
+
+
 def _told(table: Mapping[str, MethodExplainer], options: Mapping[str, Any]) -> dict[str, MethodExplainer]:
     """With options that are meant for all: each for the methods that have it, and at least one must."""
+    table, options = stepping(table, options)
     for option, value in options.items():
         if not any(option in explainer.method.options for explainer in table.values()):
             having = "; ".join(f"{name} has {', '.join(sorted(e.method.options))}" for name, e in table.items())

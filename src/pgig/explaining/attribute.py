@@ -121,8 +121,9 @@ def attribute_all(
     subject, given = Subject.of(model, patterns), inputs
     if layer is not None:
         inner = inner_call(
-            subject, layer, side, inputs, baseline, references, forward_args, forward_kwargs, batch_size == "whole"
-        )
+            subject, layer, side, inputs, baseline, references, forward_args, forward_kwargs,
+            whole=batch_size == "whole", has_path=any(method.points.is_path for method in table.values()),
+        )  # fmt: skip
         subject, baseline, references = inner.subject, inner.baseline, inner.references
         given = inner.inputs  # type: ignore[assignment]
         forward_args, forward_kwargs = inner.forward_args, inner.forward_kwargs

@@ -15,7 +15,7 @@ from pgig.attribution.chunks import ChunkSize
 from pgig.attribution.completeness import completeness
 from pgig.digests import digest_of
 from pgig.errors import PgigError
-from pgig.explainers.methods import MethodExplainer
+from pgig.explainers.methods import MethodExplainer, stepping
 from pgig.explainers.protocol import Explainer
 from pgig.explainers.registry import explainers
 from pgig.explainers.together import explain_group, sharing
@@ -63,7 +63,8 @@ def explain(
     Everything else is explained at `pgig.attribute_all`.
     """
     subject = Subject.of(model, patterns)
-    table = _with_options(explainers(methods), options)
+    table, options = stepping(explainers(methods), options)
+    table = _with_options(table, options)
     context = Context(
         score=score, seed=seed, ids=ids, references=references, black=black, baseline=baseline, batch_size=batch_size,
         forward_args=forward_args, forward_kwargs=forward_kwargs, options=options,

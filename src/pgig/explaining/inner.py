@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from pgig.errors import PgigError
 from pgig.network.inner_place import Side
 from pgig.subject.inputs import Baseline, PerInput, Tensors, as_baseline
+from pgig.subject.rows import check_rows
 from pgig.subject.subject import Subject
 
 Layer = str | nn.Module | Sequence[str | nn.Module]
@@ -38,8 +39,9 @@ def inner_call(
     forward_args: Any = (),
     forward_kwargs: dict[str, Any] | None = None,
     whole: bool = False,
+    has_path: bool = True,
 ) -> InnerCall:
-    """Inputs, baseline and references become what the layer gives for each of them."""
+    """Inputs, baseline and references become what the layer gives for each of them; the baseline only for paths."""
     if subject.place is not None:
         raise PgigError(f"layer= of a Subject that starts at {subject.at!r} already: give one of the two")
     args = () if forward_args is None else forward_args if isinstance(forward_args, tuple) else (forward_args,)
@@ -60,13 +62,20 @@ def inner_call(
     def values(given: Sequence[Tensor], rows: int, own: bool) -> Tensors:
         return _flat(by_layer(given, rows, own))
 
+    if not whole and count > 1 and members and all(x.is_floating_point() for x in members):
+        further = PerInput(args, named, count)
+        check_rows(
+            inner, members, [torch.zeros_like(x) for x in members], "inner",
+            lambda given, rows: inner.inner(*given, *further.rows(rows)[0], **further.rows(rows)[1]),
+            further=further.look,
+        )  # fmt: skip
     there = by_layer(members, count, own=True)
     found = _flat(there)
     several = found if isinstance(found, tuple) else (found,)
     if any(value.dim() == 0 or len(value) != count for value in several) and not whole:
         shapes = ", ".join(str(tuple(value.shape)) for value in several)
         raise PgigError(f"layer {inner.at!r} gives {shapes} for {count} inputs: one row each is expected")
-    start = _start(members, baseline, lambda at: values(at, count, own=True))
+    start = _start(members, baseline, lambda at: values(at, count, own=True)) if has_path else 0
     others = None
     if references is not None:
         given = references if isinstance(references, tuple) else (references,)

@@ -14,7 +14,7 @@ from pgig.methods.points import Example, Points, Slice
 By = Literal["residual", "bends"]
 _ONE = 2**10  # alphas are whole numbers of 1024ths
 _MOST = 129  # places; each is kept until its share is known
-_DIGITS = 4  # decisions go by numbers rounded so far, well above rounding in float32
+_DIGITS = 2  # of the tolerance: decisions go by numbers rounded so far, which company does not change
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ class AdaptiveLine(Points):
             value = float(self.tolerance)
         except (TypeError, ValueError):
             value = math.nan
-        if not 0 < value < 1:
-            raise PgigError(f"tolerance must be a number between 0 and 1, got {self.tolerance!r}")
+        if not 1e-4 <= value < 1:  # below, rounding in float32 would decide
+            raise PgigError(f"tolerance must be a number of at least 0.0001 and below 1, got {self.tolerance!r}")
         object.__setattr__(self, "tolerance", value)
 
     @property
@@ -57,6 +57,7 @@ class Refinement:
     scores: dict[int, float] = field(default_factory=dict)
     slopes: dict[int, float] = field(default_factory=dict)  # of the score along the path, as gradients tell it
     leaves: list[tuple[int, int]] = field(default_factory=lambda: [(0, _ONE)])
+    reached: bool = False  # the tolerance, at the end
 
     def wanted(self) -> list[int]:
         """Places that must be looked at before anything can be decided."""
@@ -67,18 +68,25 @@ class Refinement:
 
     def refine(self) -> bool:
         """Halve the worst interval; False where none needs it."""
-        change = abs(self.scores[_ONE] - self.scores[0])
-        off = [round(self._off(leaf) / change, _DIGITS) if change > 0 else 0.0 for leaf in self.leaves]
+        change = self._change()
+        digits = _DIGITS - round(math.log10(self.points.tolerance))
+        off = [round(self._off(leaf) / change, digits) if change > 0 else 0.0 for leaf in self.leaves]
         total = abs(sum(off)) if self.points.by == "residual" else sum(map(abs, off))
         # a sum can be small by accident: the parts must not be much larger
         done = total <= self.points.tolerance and sum(map(abs, off)) <= 3 * self.points.tolerance
         halved = [n for n, (a, b) in enumerate(self.leaves) if b - a > 2]
         if done or not halved or len(self.scores) >= _MOST:
+            self.reached = done
             return False
         worst = max(halved, key=lambda n: abs(off[n]))
         start, end = self.leaves.pop(worst)
         self.leaves += [(start, (start + end) // 2), ((start + end) // 2, end)]
         return True
+
+    def _change(self) -> float:
+        """What residuals are parts of: the change of the score, or its range on the way where it comes back."""
+        values = self.scores.values()
+        return max(abs(self.scores[_ONE] - self.scores[0]), 0.1 * (max(values) - min(values)))
 
     def _off(self, leaf: tuple[int, int]) -> float:
         start, middle, end = _places(leaf)

@@ -32,6 +32,9 @@ class Method:
     about: str = ""
 
     def __post_init__(self) -> None:
+        if isinstance(self.points, AdaptiveLine):  # only plain gradients sum up to the change of the score
+            sums_up = self.rule == rules.plain and self.start == "one"
+            object.__setattr__(self, "points", replace(self.points, by="residual" if sums_up else "bends"))
         if self.start not in get_args(Start):
             raise PgigError(f"unknown start {self.start!r}; choose 'one' or 'score'")
 
@@ -68,8 +71,7 @@ class Method:
             return replace(self, points=Line(steps))
         if isinstance(self.points, AdaptiveLine):
             return self
-        sums_up = self.rule == rules.plain and self.start == "one"
-        return replace(self, points=AdaptiveLine(by="residual" if sums_up else "bends"))
+        return replace(self, points=AdaptiveLine())
 
 
 METHODS: Mapping[str, Method] = MappingProxyType(

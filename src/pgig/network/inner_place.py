@@ -49,6 +49,7 @@ class Place:
         asked = [at] if isinstance(at, str | nn.Module) or not isinstance(at, Sequence) else list(at)
         weighted = _weighted(model) if side == "output" and isinstance(model, nn.Module) else []
         layers = tuple(_checked(model, layer, weighted) for layer in asked)
+        weighted = [name for name in weighted if not _is_called(model, name)]
         known = (1,) * len(layers) if counts is None else tuple(counts)
         return cls(layers, side, known, frozenset(weighted) & {layer for layer in layers if isinstance(layer, str)})
 
@@ -81,15 +82,25 @@ def _checked(model: Callable[..., Any], layer: str | nn.Module, weighted: list[s
         found = next((name for name, module in modules.items() if module is layer), None)
         if found is None:
             raise PgigError(f"this {type(layer).__name__} is no part of the model: give a layer of it")
-        return found or layer  # the model itself has no name
+        return str(found)  # "", of the model itself
     if not isinstance(layer, str):
         raise PgigError(f"a layer is a name or a module, got {type(layer).__name__}")
-    if layer not in weighted and (not layer or layer not in modules):
+    if layer not in weighted and layer not in modules:
         some = [name for name in modules if name and not list(modules[name].children())] or weighted
         raise PgigError(
             f"no layer {layer!r} in this model; there are {', '.join(some[:4])}{', ...' if len(some) > 4 else ''}"
         )
     return layer
+
+
+def _is_called(model: Callable[..., Any], name: str) -> bool:
+    """Is there a module of this name, which gives what is asked for? Attention uses its last layer's weight alone."""
+    parent, _, own = name.rpartition(".")
+    try:
+        module, holder = model.get_submodule(name), model.get_submodule(parent)  # type: ignore[attr-defined]
+    except AttributeError:
+        return False
+    return not (isinstance(holder, nn.MultiheadAttention) and own == "out_proj") and isinstance(module, nn.Module)
 
 
 def _weighted(model: nn.Module) -> list[str]:

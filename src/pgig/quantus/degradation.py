@@ -75,6 +75,8 @@ class Degradation(Metric):  # type: ignore[type-arg]
         self.protocol = Protocol(patch=patch_size, steps=regions_evaluation, order=_ORDERS[order], fill=fill)  # type: ignore[arg-type]
         self._wish = Wish(evaluator, score)
         self._seed = seed
+        if order == "lerf":
+            vars(self)["score_direction"] = ScoreDirection.HIGHER
         self.curves: NDArray[numpy.float64] = numpy.empty((0, regions_evaluation + 1))
         self.note = ""
 

@@ -25,7 +25,8 @@ from pgig.subject.subject import Subject
 Source = Patterns | Mapping[str, Tensor] | Callable[[nn.Module], Patterns]
 
 # those of `pgig.attribute`, and what black is for variants with that baseline
-_OPTIONS = {name for name, p in signature(attribute_all).parameters.items() if p.kind is p.KEYWORD_ONLY} | {"black"}
+_OPTIONS = {name for name, p in signature(attribute_all).parameters.items() if p.kind is p.KEYWORD_ONLY}
+_OPTIONS = _OPTIONS - {"layer", "side", "spent"} | {"black"}
 _QUANTUS_ONLY = {"img_size", "nr_channels", "channel_first", "xai_lib", "attributor"}
 _CONTEXT = {field.name for field in fields(Context)}
 

@@ -150,6 +150,15 @@ class PerInput:
         self._kwargs = kwargs or {}
         self._count = count
 
+    @property
+    def look(self) -> Hashable:
+        """What of them a model may go another way by: shapes, and values that are no tensors."""
+
+        def of(value: Any) -> str:
+            return str((value.shape, value.dtype)) if isinstance(value, Tensor) else repr(value)
+
+        return (*map(of, self._args), *((name, of(value)) for name, value in sorted(self._kwargs.items())))
+
     def rows(self, indices: Sequence[int] | Tensor) -> tuple[tuple[Any, ...], dict[str, Any]]:
         if not self._args and not self._kwargs:
             return (), {}

@@ -39,13 +39,15 @@ def check_rows(
     *,
     remedy: str = WHOLE,
     alone: bool = False,
+    further: Hashable = (),
 ) -> None:
     """Refuse a model whose answer for one input depends on the others; looked at once per model and shape.
 
     others: something else than the inputs of the same shape, to be the first input's company. alone: inputs are put
-    through one by one, so that a model which takes no more than one will do.
+    through one by one, so that a model which takes no more than one will do. further: what else the answer may depend
+    on, such as the model's other arguments.
     """
-    key = alone, subject.place, subject.names, *((x.shape[1:], x.dtype) for x in inputs)
+    key = further, alone, subject.place, subject.names, *((x.shape[1:], x.dtype) for x in inputs)
     by_score: _Shapes = subject.recall("rows", WeakKeyDictionary)
     try:
         sound = by_score.setdefault(score if callable(score) else _fault, set())

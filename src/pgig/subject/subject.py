@@ -32,7 +32,7 @@ class _Known:
     def __init__(self) -> None:
         self.versions: Versions = ()
         self.facts: dict[Hashable, Any] = {}
-        self.modules: tuple[tuple[int, bool], ...] = ()  # which there are, and whether each is in training mode
+        self.modules: tuple[tuple[int, ...], ...] = ()  # which there are, their training modes and numbers of hooks
         self.sound: set[Hashable] = set()  # what rules they were checked for
         self.digest: tuple[Look, str] | None = None
         self.spare: Spare = WeakIdKeyDictionary()  # memory of weights' stand-ins, by pattern
@@ -226,10 +226,8 @@ def _known(model: object) -> _Known:
     if not isinstance(model, nn.Module):
         return known
     modules = modules_of(model)
-    now, look = versions(modules), tuple([(id(module), module.training) for module in modules])
-    if known.versions != now:
-        known.versions, known.facts, known.sound = now, {}, set()
-    if known.modules != look:
-        known.modules, known.sound = look, set()
-        known.facts.pop("weights", None)
+    now = versions(modules)
+    look = tuple([(id(m), m.training, len(m._forward_hooks), len(m._forward_pre_hooks)) for m in modules])
+    if known.versions != now or known.modules != look:
+        known.versions, known.modules, known.facts, known.sound = now, look, {}, set()
     return known
