@@ -76,7 +76,7 @@ def test_the_order_of_options_does_not_matter():
         pgig.METHODS["integrated_gradients"].with_options(steps="auto", start="score"),
     ]
     assert ways[0] == ways[1] == ways[2]
-    assert ways[0].points.by == "bends"
+    assert ways[0].points.by == "bends"  # type: ignore[attr-defined]
     model, x = network("chain"), images(1)
     asked = pgig.explain(model, x, "integrated_gradients", 1, steps="auto", tolerance=0.03)["integrated_gradients"]
     assert (asked.options["steps"], asked.options["tolerance"]) == ("auto", 0.03)

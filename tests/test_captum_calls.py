@@ -430,7 +430,7 @@ def test_what_was_sound_is_looked_at_again_when_the_model_changes():
     hook.remove()
     found(second)
     second[1] = Mixing()
-    second[1].mixes = True
+    second[1].mixes = True  # type: ignore[assignment]
     with pytest.raises(pgig.PgigError, match="depends on the others"):
         found(second)
 
