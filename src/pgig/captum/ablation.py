@@ -14,6 +14,7 @@ from pgig.captum.base import Attribution
 from pgig.errors import PgigError
 from pgig.subject.inputs import Baseline, Tensors
 from pgig.subject.scores import Target
+from pgig.subject.subject import Subject
 
 
 class Region(Protocol):
@@ -96,6 +97,7 @@ class FeatureAblation(Attribution):
         """The sum of falls over all covers, for each feature; and how many covers it had."""
         if not isinstance(at_once, int) or at_once < 1:
             raise PgigError(f"perturbations_per_eval must be a whole number of at least 1, got {at_once!r}")
+        Subject(self.forward_func).check([])
         members = _promoted(members, baselines)
         starts = baselines_like(baselines, members)
         intact = self._scores(members, target, additional)

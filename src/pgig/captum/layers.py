@@ -110,6 +110,7 @@ class LayerActivation(LayerAttribution):
         attribute_to_layer_input: bool = False,
     ) -> Any:
         subject = Subject(self.forward_func, at=self.layer, side=side_of(attribute_to_layer_input))
+        subject.check([])
         found = subject.inner_by_layer(*members_of(inputs), *forward_args(additional_forward_args))
         return self._by_layer(tuple(value for layer in found for value in layer), [len(layer) for layer in found])
 
