@@ -9,7 +9,15 @@ import numpy
 import torch
 from torch import Tensor
 
-from pgig.captum.arguments import baselines_like, forward_args, like_given, members_of, tiled, tiled_target
+from pgig.captum.arguments import (
+    baselines_like,
+    checked_members,
+    forward_args,
+    like_given,
+    members_of,
+    tiled,
+    tiled_target,
+)
 from pgig.captum.base import Attribution
 from pgig.errors import PgigError
 from pgig.subject.inputs import Baseline, Tensors
@@ -77,7 +85,7 @@ class FeatureAblation(Attribution):
         perturbations_per_eval: covers that go through the model at once; more than 1 only where each row is by itself.
         enable_cross_tensor_attribution: False takes the same number in several tensors for several features.
         """
-        members = members_of(inputs)
+        members = checked_members(inputs)
         covers = _covers(_masks(feature_mask, members), enable_cross_tensor_attribution)
         total, _ = self._falls(
             covers, members, baselines, target, additional_forward_args, perturbations_per_eval, show_progress
@@ -95,8 +103,7 @@ class FeatureAblation(Attribution):
         show_progress: bool,
     ) -> tuple[list[Tensor], list[Tensor]]:
         """The sum of falls over all covers, for each feature; and how many covers it had."""
-        if not isinstance(at_once, int) or at_once < 1:
-            raise PgigError(f"perturbations_per_eval must be a whole number of at least 1, got {at_once!r}")
+        check_at_once(at_once)
         Subject(self.forward_func).check([])
         members = _promoted(members, baselines)
         starts = baselines_like(baselines, members)
@@ -127,6 +134,11 @@ class FeatureAblation(Attribution):
         return total, times
 
 
+def check_at_once(at_once: Any) -> None:
+    if not isinstance(at_once, int) or at_once < 1:
+        raise PgigError(f"perturbations_per_eval must be a whole number of at least 1, got {at_once!r}")
+
+
 def _promoted(members: tuple[Tensor, ...], baselines: Baseline | None) -> tuple[Tensor, ...]:
     """Whole numbers as floating point ones, where those take their place."""
     given = baselines if isinstance(baselines, tuple) else (baselines,) * len(members)
@@ -151,6 +163,9 @@ def _masks(feature_mask: Tensors | None, members: tuple[Tensor, ...]) -> tuple[T
     if len(masks) != len(members):
         raise PgigError(f"{len(masks)} feature masks for {len(members)} inputs: give one each")
     for mask, x in zip(masks, members, strict=True):
+        if not isinstance(mask, Tensor) or mask.is_floating_point() or mask.is_complex():
+            kind = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
+            raise PgigError(f"a feature mask is a tensor of whole numbers, got {kind}")
         try:
             mask.broadcast_to(torch.broadcast_shapes(mask.shape, x.shape))  # type: ignore[no-untyped-call]
         except RuntimeError:

@@ -34,6 +34,9 @@ def only_output(output: Any) -> Any:
     """Without a target: one number for each input, or one for the whole batch."""
     if isinstance(output, Tensor) and output.dim() > 0 and output.numel() == len(output):
         return output.reshape(len(output))
+    if isinstance(output, Tensor) and output.dim() > 1 and output.numel() > len(output):
+        shape = tuple(output.shape[1:])
+        raise PgigError(f"the model gives one scalar per input, or target= says which: it gives {shape} for each input")
     return output
 
 
@@ -64,6 +67,15 @@ def baselines_like(baselines: Baseline | None, members: tuple[Tensor, ...]) -> t
 
 def members_of(inputs: Tensors) -> tuple[Tensor, ...]:
     return inputs if isinstance(inputs, tuple) else (inputs,)
+
+
+def checked_members(inputs: Any) -> tuple[Tensor, ...]:
+    members = members_of(inputs)
+    for x in members:
+        if not isinstance(x, Tensor) or x.dim() == 0 or len(x) == 0:
+            found = tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__
+            raise PgigError(f"inputs must be a tensor or a tuple of tensors with at least one row, got {found}")
+    return members
 
 
 def like_given(parts: tuple[Tensor, ...], given: Any) -> Tensors:

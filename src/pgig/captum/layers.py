@@ -15,7 +15,7 @@ from pgig.captum.arguments import (
     rows_or_whole,
 )
 from pgig.captum.base import Attribution
-from pgig.captum.errors import with_captum_errors
+from pgig.captum.errors import CaptumError, with_captum_errors
 from pgig.captum.paths import quadrature_of
 from pgig.errors import PgigError
 from pgig.explaining.attribute import attribute
@@ -35,6 +35,8 @@ class LayerAttribution(Attribution):
 
     def __init__(self, forward_func: Forward, layer: Layers, device_ids: Any = None) -> None:
         super().__init__(forward_func)
+        if not isinstance(layer, nn.Module) and not (isinstance(layer, list) and layer):
+            raise CaptumError(f"layer must be a module, or a list of them, got {layer!r}")
         self.layer = layer
         self.device_ids = device_ids
 

@@ -5,8 +5,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pgig.captum.arguments import Forward, drawn_seed, like_given, members_of
+from pgig.captum.arguments import Forward, checked_members, drawn_seed, like_given, members_of
 from pgig.captum.base import Attribution
+from pgig.captum.errors import CaptumError
 from pgig.errors import PgigError
 from pgig.methods.summaries import State, Summary, mean, mean_of_squares, variance
 from pgig.subject.inputs import Tensors
@@ -22,6 +23,8 @@ class NoiseTunnel(Attribution):
     """
 
     def __init__(self, attribution_method: Any, seed: int | None = None) -> None:
+        if isinstance(attribution_method, type) or not hasattr(attribution_method, "forward_func"):
+            raise CaptumError("a noise tunnel holds an attribution, such as NoiseTunnel(Saliency(model))")
         super().__init__(attribution_method.forward_func)
         self.attribution_method = attribution_method
         self._seed = seed
@@ -49,7 +52,7 @@ class NoiseTunnel(Attribution):
         return_convergence_delta: the deltas of all copies too, [inputs * nt_samples], as they were computed: all
             copies of the first input, then of the next; where batches are smaller, batch by batch.
         """
-        members = members_of(inputs)
+        members = checked_members(inputs)
         spread = _checked(nt_type, nt_samples, nt_samples_batch_size, stdevs, len(members))
         wants_delta = kwargs.get("return_convergence_delta", False)
         if wants_delta and not self.has_convergence_delta():
@@ -148,9 +151,9 @@ def _checked(
     spread = stdevs if isinstance(stdevs, tuple) else (stdevs,) * count
     if len(spread) != count:
         raise PgigError(f"{len(spread)} stdevs for {count} inputs: give one each, or a single number")
-    if any(not isinstance(s, int | float) or s < 0 for s in spread):
-        raise PgigError(f"stdevs must be numbers of at least 0, got {stdevs!r}")
-    if samples < 1 or (at_once is not None and at_once < 1):
+    if any(not isinstance(s, int | float) or not 0 <= s < float("inf") for s in spread):
+        raise PgigError(f"stdevs must be finite numbers of at least 0, got {stdevs!r}")
+    if not all(isinstance(n, int) and n >= 1 for n in (samples, 1 if at_once is None else at_once)):
         raise PgigError(f"nt_samples and nt_samples_batch_size must be at least 1, got {samples} and {at_once}")
     return spread
 

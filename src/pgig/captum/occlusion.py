@@ -8,8 +8,8 @@ import numpy
 import torch
 from torch import Tensor, nn
 
-from pgig.captum.ablation import Box, Cover, FeatureAblation
-from pgig.captum.arguments import baselines_like, like_given, members_of
+from pgig.captum.ablation import Box, Cover, FeatureAblation, check_at_once
+from pgig.captum.arguments import baselines_like, checked_members, like_given
 from pgig.captum.base import Attribution
 from pgig.errors import PgigError
 from pgig.explainers.window_outputs import window_outputs
@@ -39,7 +39,8 @@ class Occlusion(FeatureAblation):
         show_progress: bool = False,
     ) -> Any:
         """sliding_window_shapes, strides: a number per axis behind the batch's; for a tuple of inputs, one for each."""
-        members = members_of(inputs)
+        members = checked_members(inputs)
+        check_at_once(perturbations_per_eval)
         windows = _per_member(sliding_window_shapes, members, inputs, "sliding_window_shapes")
         steps = _per_member(1 if strides is None else strides, members, inputs, "strides")
         boxes = [list(_boxes(x, w, s)) for x, w, s in zip(members, windows, steps, strict=True)]
@@ -51,7 +52,7 @@ class Occlusion(FeatureAblation):
         total, times = self._falls(
             covers, members, baselines, target, additional_forward_args, perturbations_per_eval, show_progress
         )
-        return like_given(tuple(t.float() / n for t, n in zip(total, times, strict=True)), inputs)
+        return like_given(tuple(_mean(t, n) for t, n in zip(total, times, strict=True)), inputs)
 
     def _by_reach(
         self, x: Tensor, boxes: list[tuple[slice, ...]], baselines: Baseline | None, target: Target
@@ -80,7 +81,11 @@ class Occlusion(FeatureAblation):
             scores = given._scores((outputs,), _target_of(target, row, len(x)), None)
             for fall, (_, down, across) in zip((intact[row] - scores).tolist(), boxes, strict=True):
                 total[row, down, across] += fall
-        return (total / times).float()[:, None].expand_as(x).clone()
+        return _mean(total, times)[:, None].expand_as(x).clone()
+
+
+def _mean(total: Tensor, times: Tensor) -> Tensor:
+    return (total if total.is_floating_point() else total.float()) / times
 
 
 def _target_of(target: Any, row: int, count: int) -> Any:

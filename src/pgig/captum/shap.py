@@ -131,6 +131,11 @@ def _distribution(baselines: Distribution, inputs: Tensors) -> Tensors:
         found = baselines(inputs) if signature(baselines).parameters else baselines()
     if not all(isinstance(part, Tensor) and part.dim() > 0 for part in members_of(found)):
         raise PgigError("baselines must be tensors with a row for each to draw from, or a function that gives them")
+    for part, x in zip(members_of(found), members_of(inputs), strict=False):
+        if isinstance(x, Tensor) and (part.shape[1:] != x.shape[1:] or len(part) == 0):
+            raise PgigError(
+                f"baselines of shape {tuple(part.shape)} do not fit inputs {tuple(x.shape)}: rows to draw from"
+            )
     if len(members_of(found)) != len(members_of(inputs)):
         raise PgigError(f"{len(members_of(found))} baselines for {len(members_of(inputs))} inputs: give one each")
     distribution: Tensors = found

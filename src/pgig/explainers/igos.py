@@ -44,10 +44,14 @@ class Igos:
     about = "Optimised mask along integrated gradients (Qi et al. 2019)"
 
     def __post_init__(self) -> None:
-        if self.iterations < 1 or self.intervals < 1:
-            raise PgigError(f"iterations and intervals must be at least 1, got {self.iterations}, {self.intervals}")
-        if not all(math.isfinite(value) and value >= 0 for value in (self.l1, self.tv, self.noise)):
-            raise PgigError(f"l1, tv and noise must be at least 0, got {self.l1}, {self.tv}, {self.noise}")
+        for count in (self.iterations, self.intervals):
+            if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+                raise PgigError(f"iterations and intervals must be whole numbers of at least 1, got {count!r}")
+        numbers = (self.l1, self.tv, self.noise)
+        if not all(isinstance(v, int | float) and not isinstance(v, bool) and 0 <= v < math.inf for v in numbers):
+            raise PgigError(
+                f"l1, tv and noise must be finite numbers of at least 0, got {self.l1}, {self.tv}, {self.noise}"
+            )
 
     @property
     def options(self) -> dict[str, Any]:
@@ -79,6 +83,10 @@ class Igos:
         check_score(context.score)
         if x.dim() != 4 or min(x.shape[2:]) < 2:
             raise PgigError("igos needs images, [n, channels, height, width]")
+        with torch.no_grad():
+            classes = answer_of(subject(x[:1].clone())).shape[-1]
+        if int(target.min()) < 0 or int(target.max()) >= classes:
+            raise PgigError(f"target {target.tolist()} is out of range: the model has {classes} classes")
         ids = checked_ids(context.ids, len(x))
         maps = []
         for n in range(len(x)):

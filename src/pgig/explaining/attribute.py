@@ -3,7 +3,7 @@
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Literal, TypedDict, Unpack, cast
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from pgig.attribution.attributions import Progress, attributions
 from pgig.errors import PgigError
@@ -118,6 +118,10 @@ def attribute_all(
     named = {"steps": steps, "tolerance": tolerance, "samples": samples, "variance": variance, "quadrature": quadrature,
              "multiply_by_input": multiply_by_input, "soft_gates": soft_gates, "start": start}  # fmt: skip
     table = method_table(methods, {name: value for name, value in named.items() if value is not None})
+    if layer is None and side != "output":
+        raise PgigError(f"side={side!r} is of a layer: give layer= too")
+    if layer is not None and not isinstance(layer, nn.Module) and not layer:
+        raise PgigError("layer= is the name of a layer, a module, or several of them")
     subject, given = Subject.of(model, patterns), inputs
     if layer is not None:
         inner = inner_call(

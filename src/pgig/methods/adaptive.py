@@ -71,9 +71,11 @@ class Refinement:
         change = self._change()
         digits = _DIGITS - round(math.log10(self.points.tolerance))
         off = [round(self._off(leaf) / change, digits) if change > 0 else 0.0 for leaf in self.leaves]
-        total = abs(sum(off)) if self.points.by == "residual" else sum(map(abs, off))
-        # a sum can be small by accident: the parts must not be much larger
-        done = total <= self.points.tolerance and sum(map(abs, off)) <= 3 * self.points.tolerance
+        parts, tolerance = sum(map(abs, off)), self.points.tolerance
+        if self.points.by == "bends":  # five times: about as exact as residuals of the tolerance are
+            done = parts <= 5 * tolerance
+        else:  # a sum can be small by accident: the parts must not be much larger
+            done = abs(sum(off)) <= tolerance and parts <= 3 * tolerance
         halved = [n for n, (a, b) in enumerate(self.leaves) if b - a > 2]
         if done or not halved or len(self.scores) >= _MOST:
             self.reached = done

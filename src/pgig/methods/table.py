@@ -162,6 +162,10 @@ def method_table(methods: str | Sequence[str] | Mapping[str, Method], options: d
             options = {key: value for key, value in options.items() if key != "steps"}
     for option in options:
         if not any(option in method.options for method in table.values()):
+            if option == "tolerance":
+                raise PgigError(
+                    "tolerance goes with steps='auto', for methods with a straight path: no option 'tolerance'"
+                )
             having = {name: _listed(method.options) for name, method in table.items()}
             raise PgigError("; ".join(f"{name} has no option {option!r}, only {own}" for name, own in having.items()))
     if not options:

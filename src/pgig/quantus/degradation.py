@@ -12,6 +12,8 @@ from pgig.degradation import Protocol
 from pgig.errors import PgigError
 from pgig.measures.degradation import Degradation as Judge
 from pgig.measures.evaluators import Wish, choose
+from pgig.network.outputs import answer_of
+from pgig.quantus.explain import whole_classes
 from pgig.records.measure import BY_ORDER, find_measure
 from pgig.subject.context import Context
 from pgig.subject.rows import check_rows
@@ -112,7 +114,12 @@ class Degradation(Metric):  # type: ignore[type-arg]
         subject = Subject(model.get_model())
         some = next(subject.module.parameters(), torch.empty(0))
         x = torch.as_tensor(numpy.ascontiguousarray(x_batch)).to(some)
-        target = torch.as_tensor(numpy.ascontiguousarray(y_batch)).long().to(some.device)
+        target = whole_classes(torch.as_tensor(numpy.ascontiguousarray(y_batch))).to(some.device)
+        subject.check([])
+        with torch.no_grad():
+            classes = answer_of(subject(x[:1].clone())).shape[-1]
+        if int(target.min()) < 0 or int(target.max()) >= classes:
+            raise PgigError(f"targets {target.tolist()} are out of range: the model has {classes} classes")
         check_rows(
             subject, [x], [torch.zeros_like(x)], "output", lambda given, _: subject(given[0].clone()),
             remedy="degradation, which puts many images through at once, cannot take it",

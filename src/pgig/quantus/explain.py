@@ -70,7 +70,7 @@ def explain(
     explainer = as_explainer(method, method)
     if explainer.needs.patterns and patterns is None:
         raise PgigError(f"{method} needs patterns: give patterns=... among explain_func_kwargs")
-    x, target = _tensor(inputs, "inputs"), _classes(_tensor(targets, "targets"))
+    x, target = _tensor(inputs, "inputs"), whole_classes(_tensor(targets, "targets"))
     some = next(model.parameters(), torch.empty(0))
     x, target = (each.to(some.device if device is None else _place(device)) for each in (x, target))
     modes = [(module, module.training) for module in model.modules()]
@@ -131,7 +131,7 @@ def _tensor(values: Any, what: str) -> Tensor:
         raise PgigError(f"{what} must be an array of numbers: {error}") from error
 
 
-def _classes(targets: Tensor) -> Tensor:
+def whole_classes(targets: Tensor) -> Tensor:
     if targets.is_complex() or not bool((targets == targets.long()).all()):
         raise PgigError("targets must be whole numbers, a class for each input")
     return targets.long()
