@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +17,19 @@ CPU_BYTES = 256 * 2**20
 FEW_POINTS, FEW_BYTES = 5, 768 * 2**20
 # More points than the paper's paths have would only take more memory; where points are tiny, more take less time.
 MOST_POINTS, MOST_TINY_POINTS, TINY_BYTES = 25, 1024, 8 * 2**20
+
+_LARGE_BLOCK = 31 * 2**20
+
+
+@cache
+def expect_large_blocks() -> None:
+    """Once in a process: let the C library's allocator see a large block come and go.
+
+    glibc gives freed memory back to the system beyond a bound that it learns from the largest block freed so far, up to
+    32 MiB. Before it has seen one, what a chunk's pass frees is given back and mapped anew for the next chunk, page by
+    page, which can take a third of the time. Elsewhere this does nothing.
+    """
+    torch.empty(_LARGE_BLOCK, dtype=torch.uint8)
 
 
 class ChunkSize:

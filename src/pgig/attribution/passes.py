@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from pgig.attribution.chunks import Kept
+from pgig.attribution.chunks import Kept, expect_large_blocks
 from pgig.errors import PgigError
 from pgig.methods.rules import Rule
 from pgig.methods.table import Start
@@ -35,6 +35,7 @@ class Passes:
     @contextmanager
     def ready(self, rules: Iterable[Rule], points: int) -> Iterator[None]:
         """Layers in their memory format, and the mode that rules act by, for a call of so many points."""
+        expect_large_blocks()
         args, kwargs = self._extra.rows([0])
         rules = list(rules)
         # for a few points, putting the weights into another format takes longer than it saves

@@ -10,6 +10,7 @@ from torch.nn.utils import parametrize
 
 from pgig.errors import PgigError
 from pgig.methods.rules import Rule
+from pgig.network.channels_last import in_channels_last
 from pgig.network.derived import DerivedWeights
 from pgig.network.join_names import is_join
 
@@ -152,7 +153,7 @@ class Layers:
         if layer is None:
             original = ours = weight.detach()
             if self._channels_last and weight.dim() == 4:
-                ours = original.contiguous(memory_format=torch.channels_last)
+                ours = in_channels_last(original)
             layer = self._layers[name, derived] = Layer(name, original, ours, self._patterns.get(name), self._spare)
         return layer
 

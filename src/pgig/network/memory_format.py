@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from pgig.errors import PgigError
 from pgig.methods.rules import plain
+from pgig.network.channels_last import in_channels_last
 from pgig.network.checks import FAILURES, is_scripted
 from pgig.network.interception import RuleMode
 from pgig.network.layers import Layers
@@ -18,7 +19,7 @@ from pgig.network.nested import tensors_in
 def formatted(inputs: Sequence[Tensor], channels_last: bool) -> list[Tensor]:
     if not channels_last:
         return list(inputs)
-    return [x.contiguous(memory_format=torch.channels_last) if x.dim() == 4 else x for x in inputs]
+    return [in_channels_last(x) if x.dim() == 4 else x for x in inputs]
 
 
 def is_faster_in_channels_last(model: Callable[..., Any], inputs: Sequence[Tensor]) -> bool:
