@@ -5,6 +5,7 @@ Contenders take turns, so that a slow minute of the machine is slow for all; rat
 
 import argparse
 import itertools
+import json
 import statistics
 import time
 import warnings
@@ -156,8 +157,9 @@ RATIOS = (
 
 def main(out: Path, rounds: int, only: str) -> None:
     warnings.simplefilter("ignore")  # Captum says that it sets requires_grad and hooks
-    ratios: dict[str, dict[str, dict[str, float]]] = {label: {} for label, _, _ in RATIOS}
-    seconds: dict[str, Any] = {}
+    before = json.loads((out / "attribution.json").read_text()) if only else {}
+    ratios: dict[str, dict[str, dict[str, float]]] = before.get("ratios", {label: {} for label, _, _ in RATIOS})
+    seconds: dict[str, Any] = before.get("median seconds", {})
     for name, (make, size, count) in NETWORKS.items():
         if only not in name:
             continue
@@ -182,5 +184,5 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--only", default="", help="networks whose name holds this")
+    parser.add_argument("--only", default="", help="networks whose name holds this; the others stay as they were")
     main(**vars(parser.parse_args()))

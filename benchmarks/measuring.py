@@ -2,6 +2,7 @@
 
 import json
 import platform
+import random
 import statistics
 import time
 from collections.abc import Callable, Mapping
@@ -14,10 +15,15 @@ import torch
 def take_turns(
     contenders: Mapping[str, Callable[[], object]], rounds: int, quiet: bool = False
 ) -> dict[str, list[float]]:
-    """Seconds of each contender in each round, after a round that does not count."""
+    """Seconds of each contender in each round, after a round that does not count.
+
+    Their order is drawn anew for every round: who comes after whom finds other things in the caches.
+    """
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
+    order = random.Random(0)
     for number in range(rounds + 1):
-        for name, run in contenders.items():
+        for name in order.sample(list(contenders), len(contenders)):
+            run = contenders[name]
             begin = time.perf_counter()
             run()
             took = time.perf_counter() - begin

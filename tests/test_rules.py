@@ -11,6 +11,7 @@ from torch.utils.checkpoint import checkpoint
 
 import pgig
 from pgig.methods import rules
+from pgig.network.channels_last import in_channels_last
 from pgig.network.interception import RuleMode
 from pgig.network.layers import Layers
 
@@ -451,3 +452,12 @@ def test_a_rule_that_sees_the_input_needs_a_layer():
     method = pgig.Method(pgig.METHODS["gradient"].points, rules.Rule("again", layer=plain_again))
     with pytest.raises(pgig.PgigError, match="the again rule found no layer to act on"):
         pgig.attribute(method, nn.Sequential(nn.Flatten(), nn.ReLU()).eval(), images(), 1)
+
+
+@pytest.mark.parametrize("shape", [(8, 4, 1, 1), (8, 1, 3, 3), (8, 4, 3, 3), (1, 1, 1, 1), (2, 3, 5, 1)])
+def test_channels_last_weights_have_its_strides(shape):
+    """Where both formats are laid out alike, torch goes by the strides, and sends gradients back in the other one."""
+    weight = torch.randn(shape)
+    found = in_channels_last(weight)
+    assert torch.equal(found, weight)
+    assert found.stride() == torch.empty(shape).to(memory_format=torch.channels_last).stride()

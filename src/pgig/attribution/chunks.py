@@ -16,7 +16,7 @@ CPU_BYTES = 256 * 2**20
 # Where points are large, a few at once are still faster than one or two, and may take more.
 FEW_POINTS, FEW_BYTES = 5, 768 * 2**20
 # More points than the paper's paths have would only take more memory; where points are tiny, more take less time.
-MOST_POINTS, MOST_TINY_POINTS, TINY_BYTES = 25, 1024, 8 * 2**20
+MOST_POINTS, MOST_TINY_POINTS, TINY_BYTES = 25, 1024, 32 * 2**20
 
 _LARGE_BLOCK = 31 * 2**20
 
