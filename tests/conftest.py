@@ -22,6 +22,14 @@ def shared() -> Path:
     return _SHARED
 
 
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Patterns that a test keeps are not the user's, and no other test's."""
+    folder = tmp_path_factory.mktemp("cache")
+    monkeypatch.setenv("PGIG_CACHE", str(folder))
+    return folder
+
+
 @pytest.fixture
 def two_threads() -> Iterator[None]:
     before = torch.get_num_threads()

@@ -28,6 +28,7 @@ FURTHER = {
     "vision/": {"PIL"},
     "runs/explain.py": {"PIL"},
     "drawing/figures.py": {"matplotlib"},
+    "drawing/encoded.py": {"PIL"},
     "records/explanation.py": {"matplotlib"},
     "records/part_files.py": {"pyarrow"},
     "report/": {"matplotlib", "jinja2"},

@@ -9,7 +9,7 @@ import torch
 from commands import FACTORY, run
 from networks import layer_weights
 from PIL import Image
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 
 import pgig
 from pgig.plugins import forgotten_afterwards
@@ -42,16 +42,24 @@ def test_help_has_examples(folder):
 
 
 def test_explain_writes_heat_maps_a_sheet_and_arrays(folder):
-    done = run(folder, "explain", "cat.png", "dog.png", *SMALL, "--classes", "names.txt", "--save-arrays", "--out", "o")
+    done = run(
+        folder, "explain", "cat.png", "dog.png", *SMALL, "--classes", "names.txt", "--save-arrays", "--methods", "all",
+        "--formats", "png,svg,pdf", "--out", "o",
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert "left out: pattern_attribution, pgig" in done.stdout
+    assert "left out: pattern_attribution, pgig" in done.stderr
     assert "name " in done.stdout
     written = {path.stem for path in (folder / "o" / "cat").iterdir()}
     without_patterns = {n for n in list(pgig.METHODS)[:11] if not pgig.METHODS[n].rule.needs_patterns}
-    assert written == without_patterns | {"sheet", "attributions"}
-    arrays = load_file(folder / "o" / "dog" / "attributions.safetensors")
-    assert arrays.keys() == without_patterns
-    assert all(a.shape == (3, 32, 32) for a in arrays.values())
+    assert written == without_patterns | {"sheet"}
+    for name in without_patterns:
+        kept = pgig.Explanation.load(folder / "o" / "dog" / f"{name}.safetensors")
+        assert (kept.method, kept.version, kept.score) == (name, pgig.__version__, "probability")
+        assert kept.label.startswith("Why “name ")
+        array = numpy.load(folder / "o" / "dog" / f"{name}.npy")
+        assert array.shape == (3, 32, 32)
+        assert numpy.array_equal(array, kept.attribution[0])
+    assert {path.suffix for path in (folder / "o" / "cat").glob("sheet.*")} == {".png", ".svg", ".pdf"}
     with Image.open(folder / "o" / "dog" / "gradient.png") as image:
         assert image.size == (32, 32)
 
@@ -67,9 +75,9 @@ def test_explain_uses_patterns_a_target_and_the_same_seed(folder):
     for out in ("a", "b"):
         done = run(folder, *call, "--save-arrays", "--steps", "5", "--out", out)
         assert done.returncode == 0, done.stderr
-    first, second = (load_file(folder / out / "cat" / "attributions.safetensors") for out in ("a", "b"))
-    assert first.keys() == {"pgig", "vargrad"}
-    assert all(torch.equal(first[name], second[name]) for name in first)
+    for name in ("pgig", "vargrad"):
+        first, second = (numpy.load(folder / out / "cat" / f"{name}.npy") for out in ("a", "b"))
+        assert numpy.array_equal(first, second)
 
 
 def test_two_images_of_one_name_do_not_overwrite_each_other(folder):
@@ -95,7 +103,18 @@ def test_two_images_of_one_name_do_not_overwrite_each_other(folder):
         (("explain", "cat.png", *SMALL, "--methods", ","), "no method given"),
         (("explain", "cat.png", *SMALL, "--methods", "pgig"), "pgig needs patterns: give --patterns FILE"),
         (("explain", "cat.png", *SMALL, "--methods", "expected_gradients"), "needs references: give --references DIR"),
-        (("explain", "cat.png", *SMALL, "--target", "6"), "target 6 is out of range: the model's classes are 0..5"),
+        (("explain", "cat.png", *SMALL, "--target", "6"), "no class 6: the model knows 6, from 0 to 5"),
+        (
+            ("explain", "cat.png", *SMALL, "--target", "cat"),
+            "the names of this model's classes are not known: give --cl",
+        ),
+        (("explain", "cat.png", *SMALL, "--contrast", "1"), "a contrast is of two classes"),
+        (("explain", "cat.png", *SMALL, "--contrast", "1,1"), "two different classes"),
+        (("explain", "cat.png", *SMALL, "--top", "0"), "the likeliest classes are from 1 to 6"),
+        (("explain", "cat.png", *SMALL, "--formats", "gif"), "--formats needs some of png, svg, pdf"),
+        (("explain", "cat.png", *SMALL, "--patterns", "auto:negative"), "no patterns of these weights with the regime"),
+        (("explain", "cat.png", "--target", "egyptian dog"), "did you mean 'Egyptian cat'"),
+        (("explain", "cat.png", "--target", "crane"), "'crane' are several classes: give one of the numbers 134, 517"),
         (("explain", "cat.png", *SMALL, "--mean", "1,2"), "--mean needs three numbers"),
         (("explain", "cat.png", *SMALL, "--patterns", "names.txt"), "cannot read patterns"),
         (("explain", "cat.png", *SMALL, "--classes", "cat.png"), "not UTF-8"),
@@ -139,7 +158,8 @@ def test_a_folder_is_explained_image_by_image(folder):
     (photos / "e\x1b[31mvil.jpg").write_bytes(b"")
     done = run(folder, "explain", "photos", *SMALL, "--methods", "gradient,expected_gradients", "--samples", "2")
     assert done.returncode == 0, done.stderr
-    assert {path.name for path in (folder / "explained").iterdir()} == {"class0-cat", "class0-dog"}
+    found = {path.name for path in (folder / "explained").iterdir()}
+    assert found == {"class0-cat", "class0-dog", "index.html", "results.json"}
     assert "skipped photos/class0/bad.png: not an image" in done.stderr
     assert "2 of 4 images skipped" in done.stderr
     assert "\x1b" not in done.stdout + done.stderr
@@ -226,9 +246,9 @@ def test_a_folder_with_one_image_that_can_be_read(folder):
     (folder / "photos").mkdir()
     (folder / "cat.png").rename(folder / "photos" / "cat.png")
     (folder / "photos" / "bad.png").write_bytes(b"")
-    done = run(folder, "explain", "photos", *SMALL, "--samples", "2", "--steps", "2")
+    done = run(folder, "explain", "photos", *SMALL, "--samples", "2", "--steps", "2", "--methods", "all")
     assert done.returncode == 0, done.stderr
-    assert "left out: expected_gradients" in done.stdout
+    assert "left out: expected_gradients" in done.stderr
     assert "skipped photos/bad.png" in done.stderr
 
 

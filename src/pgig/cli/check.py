@@ -1,23 +1,22 @@
 """pgig check"""
 
+from typing import TYPE_CHECKING
+
 import typer
-from torch import Tensor, nn
 
 from pgig.cli.app import app
 from pgig.cli.options import Model, Size, Threads, Weights
 from pgig.cli.terminal import visible
-from pgig.degradation import Protocol
 from pgig.errors import PgigError
-from pgig.explaining.check import check as preflight
-from pgig.measures.evaluators import Wish, choose
-from pgig.vision import load_model
-from pgig.vision.models import check_image, classes_of, default_preprocess, is_factory
-from pgig.vision.preprocess import example as torch_example
+from pgig.vision.names import DEFAULT_MODEL, is_factory
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
 
 
 @app.command()
 def check(
-    model: Model,
+    model: Model = DEFAULT_MODEL,
     weights: Weights = "random",
     size: Size = None,
     threads: Threads = None,
@@ -35,10 +34,14 @@ def check(
 
     `pgig check --model timm:mobilenetv3_small_100`
     """
+    from pgig.explaining.check import check as preflight
+    from pgig.vision.models import check_image, default_preprocess, load_model
+    from pgig.vision.preprocess import example
+
     network = load_model(model, None if is_factory(model) and weights == "random" else weights)
     size = default_preprocess(model, weights).size if size is None else size
     check_image(network, size)
-    image = torch_example(size)
+    image = example(size)
     report = preflight(network, image)
     print(visible(str(report), lines=True))  # noqa: T201 (a wide table: no wrapping)
     print(f"degradation: {_evaluator(network, image, size)}")  # noqa: T201
@@ -46,8 +49,12 @@ def check(
         raise typer.Exit(2)
 
 
-def _evaluator(network: nn.Module, image: Tensor, size: int) -> str:
+def _evaluator(network: "nn.Module", image: "Tensor", size: int) -> str:
     """Which one a degradation run would use, or why there can be none."""
+    from pgig.degradation import Protocol
+    from pgig.measures.evaluators import Wish, choose
+    from pgig.vision.models import classes_of
+
     try:
         classes_of(network, size)
     except PgigError as error:

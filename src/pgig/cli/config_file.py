@@ -7,14 +7,15 @@ from typing import Any, get_args, get_type_hints
 import typer
 
 from pgig.errors import PgigError
-from pgig.records.config import read_toml
-from pgig.vision.elsewhere import is_elsewhere
+from pgig.vision.names import is_elsewhere
 
 
 def options_from_file(context: typer.Context, path: Path | None) -> Path | None:
     """Options of a file are defaults: those on the command line win."""
     if path is None:
         return None
+    from pgig.records.config import read_toml
+
     sections = read_toml(path)
     known = {parameter.name for parameter in context.command.params} - {"config"}
     found: dict[str, Any] = {}

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,15 +12,11 @@ from pgig.cli.groups import grouped
 from pgig.cli.options import ExecutionOptions, MethodOptions, ModelOptions, PreprocessOptions, ProtocolOptions
 from pgig.cli.terminal import console, errors, goes_on, standing_of
 from pgig.errors import PgigError
-from pgig.explainers.registry import explainers
 from pgig.files import check_target
-from pgig.runs.degrade import Standing, run_degradation
-from pgig.runs.job import grid_of
-from pgig.runs.memory import needed_memory
-from pgig.runs.ownership import owned
-from pgig.runs.prepare import Prepared, prepare
-from pgig.runs.request import Request
-from pgig.vision.image_folder import ImageFolder
+
+if TYPE_CHECKING:
+    from pgig.runs.degrade import Standing
+    from pgig.runs.prepare import Prepared
 
 
 @dataclass(frozen=True)
@@ -70,11 +66,23 @@ def degrade(
 
     `pgig degrade --config runs/vgg16/config.toml --attributions-from runs/vgg16 --fill blur --out runs/vgg16-blur`
     """
+    from pgig.explainers.registry import explainers
+    from pgig.explainers.together import needing_patterns
+    from pgig.runs.degrade import run_degradation
+    from pgig.runs.ownership import owned
+    from pgig.runs.prepare import prepare
+    from pgig.runs.request import Request
+    from pgig.vision.image_folder import ImageFolder
+    from pgig.vision.models import load_model
+
     check_no_code(context, config, network.model, asked.methods)
+    table = explainers(asked.methods)
+    needs_patterns = bool(needing_patterns(table)) and run.attributions_from is None
     request = Request(
         model=network.model, weights=network.weights, images=run.images, limit=run.limit,
-        preprocess=image.preprocess(network.model, network.weights), methods=tuple(explainers(asked.methods)),
-        protocol=protocol_options.as_protocol(), out=run.out, patterns=asked.patterns, force=asked.force,
+        preprocess=image.preprocess(network.model, network.weights), methods=tuple(table),
+        protocol=protocol_options.as_protocol(), out=run.out, force=asked.force,
+        patterns=asked.patterns_file(lambda: load_model(network.model, network.weights)) if needs_patterns else None,
         references=asked.references, score=asked.score, target=run.target, labels=run.labels,  # type: ignore[arg-type]
         seed=asked.seed, evaluator=execution.evaluator, workers=execution.workers, batch_size=execution.batch_size,
         memory=execution.memory, threads=execution.threads, save_attributions=run.save_attributions,
@@ -92,7 +100,10 @@ def degrade(
     _conclude(ready, standing)
 
 
-def _announce(ready: Prepared) -> None:
+def _announce(ready: "Prepared") -> None:
+    from pgig.runs.job import grid_of
+    from pgig.runs.memory import needed_memory
+
     asked, protocol = ready.job.asked, ready.job.asked.protocol
     memory = needed_memory(asked, ready.subject.module, ready.chosen.bytes, ready.workers)
     console.print(
@@ -110,7 +121,7 @@ def _announce(ready: Prepared) -> None:
         )
 
 
-def _conclude(ready: Prepared, standing: Standing) -> None:
+def _conclude(ready: "Prepared", standing: "Standing") -> None:
     out = ready.job.asked.out
     if standing.skipped:
         errors.print(f"{standing.skipped} images skipped: see {out}/skipped.csv", highlight=False, soft_wrap=True)

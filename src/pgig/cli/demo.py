@@ -11,7 +11,6 @@ from pgig.cli.app import app
 from pgig.cli.embedded import EmbeddedModel, Out, variant_of
 from pgig.cli.options import Threads
 from pgig.cli.terminal import console, errors, progress_of
-from pgig.runs.demo import run_demo
 
 
 @app.command()
@@ -25,6 +24,8 @@ def demo(
 
     Example: `pgig demo --out demo`
     """
+    from pgig.runs.demo import run_demo
+
     found = run_demo(out, _announced, model=variant_of(model), images=images)
     console.print(f"the page is {found.page.resolve()}: open it in a browser", highlight=False, soft_wrap=True)
 

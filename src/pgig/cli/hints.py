@@ -3,7 +3,8 @@
 from pgig.errors import PgigError
 
 HINTS = {
-    "patterns": "give --patterns FILE (pgig patterns makes one)",
+    "patterns": "give --patterns FILE, or run pgig patterns once for this model",
+    "class names": "give --classes FILE, or the number of the class",
     "own patterns": "on the command line: --force",
     "references": "give --references DIR, or several images",
     "methods": "see pgig methods",

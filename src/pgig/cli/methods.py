@@ -4,8 +4,6 @@ from rich.table import Table
 
 from pgig.cli.app import app
 from pgig.cli.terminal import console
-from pgig.explainers.registry import known_explainers
-from pgig.methods.table import PAPER_METHODS
 
 
 @app.command()
@@ -14,6 +12,9 @@ def methods() -> None:
 
     Example: `pgig methods`
     """
+    from pgig.explainers.registry import known_explainers
+    from pgig.methods.table import PAPER_METHODS
+
     table = Table(box=None, pad_edge=False)
     table.add_column("method", no_wrap=True)
     table.add_column("what it is")

@@ -2,30 +2,33 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any
 
-import torch
 import typer
 
-from pgig.degradation import Protocol
-from pgig.degradation.protocol import Departure, Order
+from pgig.cli.terminal import errors
 from pgig.errors import PgigError
-from pgig.patterns.patterns import Patterns
-from pgig.vision import MODELS, Preprocess
-from pgig.vision.decoding import MAX_PIXELS
-from pgig.vision.models import default_preprocess
+from pgig.vision.names import DEFAULT_MODEL, MODEL_NAMES
+
+if TYPE_CHECKING:  # what needs torch is imported where it is used: help is quick
+    from collections.abc import Callable
+
+    from torch import nn
+
+    from pgig.degradation.protocol import Protocol
+    from pgig.vision.preprocess import Preprocess
 
 Model = Annotated[
     str,
     typer.Option(
-        help=f"One of {', '.join(MODELS)}; or `timm:NAME`, `hf:NAME`; or `module:factory`, your own callable."
+        help=f"One of {', '.join(MODEL_NAMES)}; or `timm:NAME`, `hf:NAME`; or `module:factory`, your own callable."
     ),
 ]
 Weights = Annotated[
     str | None,
     typer.Option(
-        help="A safetensors or .pth file, a URL, `default` (published ones, downloaded or of a package), `random`, or "
-        "the published VGG-16 as .npz, which also sets its preprocessing."
+        help="A safetensors or .pth file, a URL, `default` (published ones, downloaded or of a package; of a package "
+        "without being asked), `random`, or the published VGG-16 as .npz, which also sets its preprocessing."
     ),
 ]
 Size = Annotated[int | None, typer.Option(help="Side of the centre crop; without, the model's own, mostly 224.")]
@@ -39,13 +42,15 @@ def set_threads(number: int | None) -> int | None:
     if number is not None:
         if not 1 <= number <= _MOST_THREADS:
             raise PgigError(f"threads must be from 1 to {_MOST_THREADS}, got {number}")
+        import torch
+
         torch.set_num_threads(number)
     return number
 
 
 @dataclass(frozen=True)
 class ModelOptions:
-    model: Model
+    model: Model = DEFAULT_MODEL
     weights: Weights = None
 
 
@@ -62,12 +67,16 @@ class PreprocessOptions:
     ] = None
     std: Annotated[str | None, typer.Option(help="Likewise.")] = None
     channels: Annotated[str | None, typer.Option(help="`RGB` (without) or `BGR`.")] = None
-    max_pixels: Annotated[int, typer.Option(help="Images of more pixels are refused, for the sake of memory.")] = (
-        MAX_PIXELS
-    )
+    max_pixels: Annotated[
+        int | None,
+        typer.Option(help="Images of more pixels are refused, for the sake of memory; without, 150 million."),
+    ] = None
 
-    def preprocess(self, model: str, weights: str | None) -> Preprocess:
+    def preprocess(self, model: str, weights: str | None) -> "Preprocess":
         """What is not given is as the model and its weights have it."""
+        from pgig.vision.models import default_preprocess
+        from pgig.vision.preprocess import Preprocess
+
         default = default_preprocess(model, weights)
         return Preprocess(
             size=default.size if self.size is None else self.size,
@@ -75,7 +84,7 @@ class PreprocessOptions:
             mean=default.mean if self.mean is None else _three(self.mean, "mean"),
             std=default.std if self.std is None else _three(self.std, "std"),
             channels=default.channels if self.channels is None else self.channels,  # type: ignore[arg-type]
-            max_pixels=self.max_pixels,
+            max_pixels=default.max_pixels if self.max_pixels is None else self.max_pixels,
         )
 
 
@@ -86,11 +95,17 @@ class MethodOptions:
     methods: Annotated[
         str,
         typer.Option(
-            help="Names, comma between (`pgig methods`); `all`: the paper's ten and random; also `occlusion`, variants "
-            "such as `pgig+start=one`, and `module:name` for your own."
+            help="Names, comma between (`pgig methods`); `all`: the paper's ten and random; `quick`: five that tell "
+            "much and take little; variants such as `pgig+start=one`, and `module:name` for your own."
         ),
     ] = "all"
-    patterns: Annotated[Path | None, typer.Option(help="Patterns of this model (safetensors).")] = None
+    patterns: Annotated[
+        str,
+        typer.Option(
+            help="A file (safetensors); `auto`: the newest of these weights that `pgig patterns` kept, or those that "
+            "come with pgig; `auto:REGIME`, of a regime; `none`."
+        ),
+    ] = "auto"
     force: Annotated[bool, typer.Option("--force", help="Use patterns of other weights all the same.")] = False
     references: Annotated[
         Path | None, typer.Option(help="Images for expected_gradients; without, the other images.")
@@ -98,12 +113,21 @@ class MethodOptions:
     score: Annotated[str, typer.Option(help="`probability` or `logit`.")] = "probability"
     seed: Annotated[int, typer.Option(help="Of all random draws.")] = 0
 
-    def read_patterns(self) -> Any:
-        """A plain dict where they are to be used for other weights too."""
-        if self.patterns is None:
+    def patterns_file(self, load_model: "Callable[[], nn.Module]") -> Path | None:
+        """Which file holds the patterns, and a word on it where it was found, not given."""
+        word, _, regime = self.patterns.partition(":")
+        if word == "none":
             return None
-        found = Patterns.load(self.patterns)
-        return dict(found) if self.force else found
+        if word != "auto":
+            return Path(self.patterns)
+        from pgig.patterns.kept import find_file
+
+        found = find_file(load_model(), regime or None)
+        if found is not None:
+            errors.print(f"patterns: {found.source}", highlight=False, soft_wrap=True)
+        elif regime:
+            raise PgigError(f"no patterns of these weights with the regime {regime!r} are kept on this machine")
+        return None if found is None else found.path
 
 
 @dataclass(frozen=True)
@@ -113,15 +137,20 @@ class ProtocolOptions:
     patch: Annotated[int, typer.Option(help="Side of a patch, in pixels.")] = 9
     steps: Annotated[int, typer.Option(help="Scores to take, each after more patches are replaced.")] = 100
     patches_per_step: Annotated[int, typer.Option(help="Patches to replace between two scores.")] = 1
-    order: Annotated[str, typer.Option(help=", ".join(f"`{name}`" for name in get_args(Order)))] = "descending"
+    order: Annotated[str, typer.Option(help="`descending`, `ascending` or `random`.")] = "descending"
     fill: Annotated[str, typer.Option(help="`mean` (of the patch), `image_mean`, `blur`, `road`, or a number.")] = (
         "mean"
     )
     protocol: Annotated[
-        str, typer.Option(help=f"{', '.join(f'`{name}`' for name in get_args(Departure))}: the released code's way.")
+        str,
+        typer.Option(
+            help="`paper`; or the released code's way: `released`, or half of it, `skip_top` or `positive_channels`."
+        ),
     ] = "paper"
 
-    def as_protocol(self) -> Protocol:
+    def as_protocol(self) -> "Protocol":
+        from pgig.degradation.protocol import Protocol
+
         return Protocol(
             patch=self.patch,
             steps=self.steps,

@@ -2,10 +2,9 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from torch import nn
 
 from pgig.cli.app import app
 from pgig.cli.groups import grouped
@@ -13,15 +12,12 @@ from pgig.cli.options import ModelOptions, PreprocessOptions, Threads, regime_of
 from pgig.cli.terminal import console, progress_of, stoppable, visible
 from pgig.errors import PgigError
 from pgig.files import check_target
-from pgig.patterns.choice import patterns_by_quality
-from pgig.patterns.patterns import Patterns
-from pgig.patterns.quality import signal_quality
-from pgig.patterns.regimes import asks_for_quality, check_joins
-from pgig.runs.patterns import estimate_from_folder
-from pgig.vision import Preprocess, load_model
-from pgig.vision.image_folder import ImageFolder
-from pgig.vision.models import check_image
-from pgig.vision.published import read_published_patterns
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from pgig.patterns.patterns import Patterns
+    from pgig.vision.preprocess import Preprocess
 
 
 @dataclass(frozen=True)
@@ -62,9 +58,12 @@ class EstimationOptions:
 @grouped
 def patterns(
     network: ModelOptions,
-    out: Annotated[Path, typer.Option(help="Patterns file to write (safetensors).")],
     asked: EstimationOptions,
     image: PreprocessOptions,
+    out: Annotated[
+        Path | None, typer.Option(help="Patterns file to write (safetensors); without, only kept for commands to find.")
+    ] = None,
+    table: Annotated[bool, typer.Option("--table", help="Print the health of every layer below the verdict.")] = False,
     imported: Annotated[
         Path | None, typer.Option("--import", help="Take the published VGG-16 patterns (.npz) in place of images.")
     ] = None,
@@ -72,9 +71,13 @@ def patterns(
 ) -> None:
     """Estimate patterns of a model from images, for PGIG and pattern attribution.
 
-    Labels are not needed, and one pass is enough. ctrl-C keeps what was done, and --resume goes on from there.
+    Labels are not needed, and one pass is enough. ctrl-C keeps what was done, and --resume goes on from there. The
+    patterns are also kept in a cache ($PGIG_CACHE), where other commands find them by the weights they belong to. Ends
+    with a verdict on them in one line.
 
     Examples:
+    `pgig patterns --images photos/`
+
     `pgig patterns --model vgg16 --weights default --images imagenet/val --limit 5000 --out vgg16.safetensors`
 
     `pgig patterns --model mynet:make --images photos.zip --size 64 --resize 64 --out mynet.safetensors`
@@ -86,22 +89,46 @@ def patterns(
 
     `pgig patterns --model vgg16 --weights vgg16.npz --import patterns.npz --out vgg16.safetensors`
     """
+    from pgig.patterns.kept import keep_patterns
+    from pgig.vision.models import load_model
+    from pgig.vision.published import read_published_patterns
+
     if (asked.images is None) == (imported is None):
         raise PgigError("give either --images or --import")
-    _check_targets(out, asked.moments, network.weights)
+    name = network.model.replace(":", "-").replace("/", "-")
+    # without a file to write, the checkpoint lies here
+    beside = out if out is not None else Path(f"{name}-patterns.safetensors")
+    _check_targets(beside, asked.moments, network.weights)
     model = load_model(network.model, network.weights)
     if imported is not None:
         found = read_published_patterns(imported).for_model(model)
     else:
-        found = _estimated(model, network.model, asked, image.preprocess(network.model, network.weights), out)
-    found.save(out)
+        found = _estimated(model, network.model, asked, image.preprocess(network.model, network.weights), beside)
+    found = found.with_facts(regime=asked.regime if imported is None else "published")
+    if out is not None:
+        found.save(out)
+    kept = keep_patterns(found)
     if imported is None and asked.moments is None:
-        asked.checkpoint(out).unlink(missing_ok=True)
-    print(visible(str(found.health()), lines=True))  # noqa: T201 (a wide table: no wrapping)
-    console.print(f"wrote {out}", highlight=False, soft_wrap=True)
+        asked.checkpoint(beside).unlink(missing_ok=True)
+    health = found.health()
+    console.print(f"verdict: {health.verdict}", highlight=False, soft_wrap=True)
+    if table:
+        print(visible(str(health), lines=True))  # noqa: T201 (a wide table: no wrapping)
+    else:
+        console.print("--table shows every layer", highlight=False)
+    console.print(f"{f'wrote {out}; ' if out is not None else ''}kept as {kept}", highlight=False, soft_wrap=True)
 
 
-def _estimated(model: nn.Module, name: str, asked: EstimationOptions, preprocess: Preprocess, out: Path) -> Patterns:
+def _estimated(
+    model: "nn.Module", name: str, asked: EstimationOptions, preprocess: "Preprocess", out: Path
+) -> "Patterns":
+    from pgig.patterns.choice import patterns_by_quality
+    from pgig.patterns.quality import signal_quality
+    from pgig.patterns.regimes import asks_for_quality, check_joins
+    from pgig.runs.patterns import estimate_from_folder
+    from pgig.vision.image_folder import ImageFolder
+    from pgig.vision.models import check_image
+
     folder, kept_out = ImageFolder.open(Path(str(asked.images))).first(asked.limit).split(asked.held_out)
     check_image(model, preprocess.size)
     regime = regime_of(asked.regime)

@@ -10,13 +10,7 @@ from pgig.cli.groups import grouped
 from pgig.cli.options import ModelOptions, PreprocessOptions, Threads
 from pgig.cli.terminal import console, errors, goes_on, progress_of
 from pgig.errors import PgigError
-from pgig.explainers.registry import names_in
 from pgig.files import check_target
-from pgig.patterns.patterns import Patterns
-from pgig.runs.ownership import owned
-from pgig.runs.randomize import Randomization, run_randomization
-from pgig.vision import load_model
-from pgig.vision.image_folder import ImageFolder
 
 
 @app.command()
@@ -60,6 +54,13 @@ def randomize(
 
     `pgig randomize --model mynet:make --images photos --methods gradient,integrated_gradients --out sanity`
     """
+    from pgig.explainers.registry import names_in
+    from pgig.patterns.patterns import Patterns
+    from pgig.runs.ownership import owned
+    from pgig.runs.randomize import Randomization, run_randomization
+    from pgig.vision.image_folder import ImageFolder
+    from pgig.vision.models import load_model
+
     if limit < 1 or estimate_limit < 1:
         raise PgigError("limits must be at least 1")
     check_target(out / "config.toml")

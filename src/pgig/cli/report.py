@@ -7,7 +7,6 @@ import typer
 
 from pgig.cli.app import app
 from pgig.cli.terminal import console
-from pgig.report.degradation import write_report
 
 
 @app.command()
@@ -22,5 +21,7 @@ def report(
 
     `pgig report runs/vgg16 runs/vgg16-blur --out both`
     """
+    from pgig.report.degradation import write_report  # matplotlib is slow to load
+
     page = write_report(runs, out)
     console.print(f"the page is {page.resolve()}: open it in a browser", highlight=False, soft_wrap=True)

@@ -11,8 +11,6 @@ from pgig.cli.embedded import Out
 from pgig.cli.options import Threads
 from pgig.cli.terminal import console, progress_of, shortened
 from pgig.files import check_target
-from pgig.synthetic import stress_test
-from pgig.synthetic.stress import FOLLOWS, LEAVES_ALONE, STRESS_METHODS, authors_patterns, stress_data
 
 
 @app.command()
@@ -40,7 +38,8 @@ def stress(
 
     `pgig stress --method pgig --method mymodule:my_explainer`
     """
-    from pgig.report.synthetic import verdict_rows, write_stress  # matplotlib is slow to load: only where it draws
+    from pgig.report.synthetic import verdict_rows, write_stress
+    from pgig.synthetic.stress import FOLLOWS, LEAVES_ALONE, STRESS_METHODS, authors_patterns, stress_data, stress_test
 
     check_target(out / "stress.csv")
     patterns = authors_patterns(stress_data(seed)[1]) if published_patterns else None

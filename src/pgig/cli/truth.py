@@ -1,7 +1,7 @@
 """pgig truth"""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
@@ -11,18 +11,18 @@ from pgig.cli.embedded import EmbeddedModel, Out, variant_of
 from pgig.cli.options import Threads
 from pgig.cli.terminal import console, progress_of, shortened
 from pgig.errors import PgigError
-from pgig.explainers.registry import explainers
-from pgig.explainers.together import needing_patterns
 from pgig.files import check_target
-from pgig.synthetic import TruthTest, embedded, embedded_patterns, truth_test
-from pgig.synthetic.images import CLASSES, SETTINGS, pixels
+
+if TYPE_CHECKING:
+    from pgig.synthetic import TruthTest
 
 
 @app.command()
 def truth(
     out: Out = Path("truth"),
     setting: Annotated[
-        list[str] | None, typer.Option(help=f"{', '.join(SETTINGS)}; several times for several; without, all.")
+        list[str] | None,
+        typer.Option(help="`white`, `correlated`, `suppressor`; several times for several; without, all."),
     ] = None,
     methods: Annotated[
         str, typer.Option(help="Names, comma between; `all`; `module:name` for your own or Captum-style explainers.")
@@ -43,9 +43,13 @@ def truth(
 
     `pgig truth --setting suppressor --methods pgig,integrated_gradients,captum.attr:Saliency`
     """
+    from pgig.explainers.registry import explainers
+    from pgig.explainers.together import needing_patterns
     from pgig.report.page import write_figure
     from pgig.report.synthetic import write_truth
     from pgig.report.truth import truth_bars
+    from pgig.synthetic import embedded, embedded_patterns, truth_test
+    from pgig.synthetic.images import SETTINGS
 
     chosen = list(dict.fromkeys(setting or SETTINGS))
     for name in chosen:
@@ -81,7 +85,7 @@ def truth(
     console.print(f"in {out}: {made}", highlight=False, soft_wrap=True)
 
 
-def _print_truth(test: TruthTest) -> None:
+def _print_truth(test: "TruthTest") -> None:
     found = test.table()
     title = f"{test.setting}: {len(test.ids)} images explained, those that the network knew ({test.accuracy:.1%})"
     table = Table(box=None, pad_edge=False, title=title, title_justify="left")
@@ -93,8 +97,9 @@ def _print_truth(test: TruthTest) -> None:
     console.print(table)
 
 
-def _write_examples(test: TruthTest, out: Path) -> None:
+def _write_examples(test: "TruthTest", out: Path) -> None:
     from pgig.report.synthetic import write_sheet
+    from pgig.synthetic.images import CLASSES, pixels
 
     titles = [CLASSES[label] for label in test.examples.label.tolist()]
     write_sheet(

@@ -1,10 +1,10 @@
-"""The small helper that draws: images and heat maps side by side."""
+"""The small helper that draws: images and heat maps side by side, with what they are of and what colours mean."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pgig.drawing.heatmaps import as_pixels, heatmap
+from pgig.drawing.heatmaps import PERCENTILE, as_pixels, heatmap, scale_colours
 from pgig.errors import PgigError
 
 if TYPE_CHECKING:
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 _CELL = 2.0  # inches
 _GAP = 0.2  # of a cell, for a title of up to two lines and the space between
+_TITLE, _LEGEND = 0.32, 0.62  # inches
+_TOLD = {True: ("against", "for"), False: ("nothing", "much")}
 
 
 def show(
@@ -24,28 +26,35 @@ def show(
     columns: int = 6,
     ax: "Axes | None" = None,
     path: str | Path | None = None,
+    title: str | None = None,
+    magnitudes: bool | Collection[str] = False,
+    legend: bool = True,
 ) -> "Figure":
     """A grid of the image and any number of attributions with titles.
 
     attributions: one, several, or a mapping of titles to attributions (what `attribute_all` returns for one input).
     overlay: lay each heat map over the image in grey.
     ax: a matplotlib axis to draw on; a new figure without.
-    path: where to write the figure, its format by the ending.
+    path: where to write the figure, its format by the ending: png, svg, pdf.
+    title: above all: what is explained.
+    magnitudes: draw how much, and nothing about for or against; of all, or of those with these titles.
+    legend: below, what the colours mean. A figure on an axis of yours has none.
     """
-    cells = _cells(attributions, image, titles, overlay)
+    cells = _cells(attributions, image, titles, overlay, magnitudes)
     if not cells or columns < 1:
         raise PgigError("nothing to show: give at least one attribution or image, and at least one column")
     columns = min(columns, len(cells))
     rows = -(-len(cells) // columns)
-    figure_ax = _new_axis(columns, rows) if ax is None else ax
+    kinds = sorted({signed for _, _, signed in cells if signed is not None}, reverse=True) if legend else []
+    figure_ax = _new_axis(columns, rows, title, kinds) if ax is None else ax
     figure_ax.set_axis_off()
-    for number, (title, pixels) in enumerate(cells):
+    for number, (name, pixels, _) in enumerate(cells):
         row, column = divmod(number, columns)
         width, height = 1 / columns, 1 / rows
         corner = column * width, 1 - (row + 1) * height
         cell = figure_ax.inset_axes((*corner, width * (1 - _GAP / 2), height * (1 - _GAP)))
         cell.imshow(pixels, cmap="gray", vmin=0, vmax=1, interpolation="nearest")
-        cell.set_title(title, fontsize=9, pad=3)
+        cell.set_title(name, fontsize=9, pad=3)
         cell.set_xticks([])
         cell.set_yticks([])
         for edge in cell.spines.values():
@@ -56,7 +65,12 @@ def show(
     return figure
 
 
-def _cells(attributions: Any, image: Any, titles: Sequence[str] | None, overlay: bool) -> list[tuple[str, Any]]:
+Cell = tuple[str, Any, bool | None]  # title, pixels, and for a heat map, whether its colours have two sides
+
+
+def _cells(
+    attributions: Any, image: Any, titles: Sequence[str] | None, overlay: bool, magnitudes: bool | Collection[str]
+) -> list[Cell]:
     if isinstance(attributions, Mapping):
         named = {str(name): value for name, value in attributions.items()}
     else:
@@ -66,16 +80,38 @@ def _cells(attributions: Any, image: Any, titles: Sequence[str] | None, overlay:
             raise PgigError(f"{len(titles or ())} titles for {len(several)} attributions: give one each, all different")
     if overlay and image is None:
         raise PgigError("overlay=True needs an image")
-    cells = [] if image is None else [("image", as_pixels(image))]
-    return cells + [(name, heatmap(value, image if overlay else None)) for name, value in named.items()]
+    cells: list[Cell] = [] if image is None else [("image", as_pixels(image), None)]
+    for name, value in named.items():
+        signed = not (magnitudes if isinstance(magnitudes, bool) else name in magnitudes)
+        cells.append((name, heatmap(value, image if overlay else None, signed=signed), signed))
+    return cells
 
 
-def _new_axis(columns: int, rows: int) -> "Axes":
+def _new_axis(columns: int, rows: int, title: str | None, kinds: Sequence[bool]) -> "Axes":
     from matplotlib.figure import Figure
 
     margin = 0.1
-    size = columns * _CELL + 2 * margin, rows * _CELL * (1 + _GAP) + 2 * margin
-    figure = Figure(figsize=size)
-    x, y = margin / size[0], margin / size[1]
-    axis: Axes = figure.add_axes((x, y, 1 - 2 * x, 1 - 2 * y))
+    above, below = (_TITLE if title else 0), (_LEGEND if kinds else 0)
+    width, height = columns * _CELL + 2 * margin, rows * _CELL * (1 + _GAP) + 2 * margin + above + below
+    figure = Figure(figsize=(width, height))
+    if title:
+        figure.text(margin / width, 1 - above / 2 / height, title, fontsize=11, fontweight="bold", va="center")
+    inside = height - 2 * margin - above - below
+    axis: Axes = figure.add_axes(
+        (margin / width, (margin + below) / height, 1 - 2 * margin / width, inside / height)
+    )  # fmt: skip
+    for number, signed in enumerate(kinds):
+        _draw_scale(figure, signed, (margin + number * min(3.2, width / len(kinds))) / width, width, height)
     return axis
+
+
+def _draw_scale(figure: "Figure", signed: bool, left: float, width: float, height: float) -> None:
+    """A strip of the colours with what its ends mean."""
+    strip = figure.add_axes((left, 0.36 / height, min(1.6, width * 0.7) / width, 0.12 / height))
+    strip.imshow(scale_colours(signed)[None], aspect="auto", extent=(0, 1, 0, 1))
+    strip.set_xticks([0, 0.5, 1] if signed else [0, 1])
+    low, high = _TOLD[signed]
+    strip.set_xticklabels([low, "0", high] if signed else [low, high], fontsize=7)
+    strip.set_yticks([])
+    strip.tick_params(length=2, pad=1)
+    strip.set_title(f"ends at the {PERCENTILE}th percentile", fontsize=6, color="0.4", pad=2, loc="left")

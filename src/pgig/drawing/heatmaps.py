@@ -12,17 +12,22 @@ from pgig.errors import PgigError
 PERCENTILE = 99.5
 _RED = numpy.array([178, 24, 43]) / 255
 _BLUE = numpy.array([33, 102, 172]) / 255
+_PURPLE = numpy.array([84, 39, 136]) / 255
 
 
-def heatmap(attribution: Any, image: Any = None) -> NDArray[numpy.uint8]:
+def heatmap(
+    attribution: Any, image: Any = None, *, signed: bool = True, smooth: float = 0
+) -> NDArray[numpy.uint8]:  # fmt: skip
     """RGB pixels [height, width, 3] of an attribution: red positive, blue negative, white zero.
 
     attribution: [channels, height, width] (channels are summed), [height, width], or a batch of one; a tensor or array.
     image: laid under the colours in grey, where given.
+    signed: False draws magnitudes, white to purple: how much, and nothing about for or against.
+    smooth: pixels; the width of a Gaussian that the map is smoothed with, for the eye.
     """
-    summed = _summed(attribution)
+    summed = strengths(attribution, signed=signed, smooth=smooth)
     limit = numpy.percentile(numpy.abs(summed), PERCENTILE) or numpy.abs(summed).max() or 1.0
-    colours = _coloured(numpy.clip(summed / limit, -1, 1)[..., None])
+    colours = _coloured(numpy.clip(summed / limit, -1, 1)[..., None], signed)
     if image is not None:
         grey = as_pixels(image).mean(-1, keepdims=True)
         if grey.shape[:2] != summed.shape:
@@ -33,13 +38,35 @@ def heatmap(attribution: Any, image: Any = None) -> NDArray[numpy.uint8]:
 
 def colours_of(strength: float) -> tuple[int, int, int]:
     """Red, green and blue for a share of the largest, -1..1."""
-    red, green, blue = (_coloured(numpy.array([strength])) * 255).round().astype(int).tolist()
+    red, green, blue = (_coloured(numpy.array([strength]), True) * 255).round().astype(int).tolist()
     return red, green, blue
 
 
-def _coloured(strength: NDArray[numpy.float64]) -> NDArray[numpy.float64]:
-    """Red where positive, blue where negative, white at zero; of [..., 1]."""
-    return numpy.asarray(1 - numpy.abs(strength) * (1 - numpy.where(strength > 0, _RED, _BLUE)))
+def scale_colours(signed: bool, steps: int = 255) -> NDArray[numpy.float64]:
+    """The colours of a scale, from the lowest to the highest, [steps, 3] in 0..1: for legends."""
+    return _coloured(numpy.linspace(-1 if signed else 0, 1, steps)[:, None], signed)
+
+
+def strengths(attribution: Any, *, signed: bool = True, smooth: float = 0) -> NDArray[numpy.float64]:
+    """An attribution as one number per pixel: the sum over channels, or the sum of magnitudes."""
+    array = _as_array(attribution).astype(numpy.float64)
+    summed = _summed(array if signed else numpy.abs(array))
+    if not smooth:
+        return summed
+    reach = int(3 * smooth)
+    weights = numpy.exp(-0.5 * (numpy.arange(-reach, reach + 1) / smooth) ** 2)
+    weights /= weights.sum()
+    for axis in (0, 1):
+        padded = numpy.pad(summed, [(reach, reach) if a == axis else (0, 0) for a in (0, 1)], mode="symmetric")
+        windows = numpy.lib.stride_tricks.sliding_window_view(padded, len(weights), axis)
+        summed = windows @ weights
+    return numpy.asarray(summed)
+
+
+def _coloured(strength: NDArray[numpy.float64], signed: bool) -> NDArray[numpy.float64]:
+    """Red where positive, blue where negative, white at zero; of [..., 1]. Or purple for what has no sign."""
+    full = numpy.where(strength > 0, _RED, _BLUE) if signed else _PURPLE
+    return numpy.asarray(1 - numpy.abs(strength) * (1 - full))
 
 
 def as_pixels(image: Any) -> NDArray[numpy.float64]:

@@ -84,7 +84,7 @@ def explain_methods(
     table: Mapping[str, MethodExplainer], subject: Subject, x: Tensor, target: Any, context: Context
 ) -> dict[str, Tensor]:
     """All in one call of the engine for each baseline."""
-    told = _told(table, context.options)
+    told = with_told(table, context.options)
     found: dict[str, Tensor] = {}
     for baseline in dict.fromkeys(explainer.baseline for explainer in told.values()):
         methods = {name: explainer.method for name, explainer in told.items() if explainer.baseline == baseline}
@@ -114,7 +114,7 @@ def stepping(table: Mapping[str, Any], options: Mapping[str, Any]) -> tuple[dict
     return stepped, {name: value for name, value in options.items() if name != "steps"}
 
 
-def _told(table: Mapping[str, MethodExplainer], options: Mapping[str, Any]) -> dict[str, MethodExplainer]:
+def with_told(table: Mapping[str, MethodExplainer], options: Mapping[str, Any]) -> dict[str, MethodExplainer]:
     """With options that are meant for all: each for the methods that have it, and at least one must."""
     table, options = stepping(table, options)
     for option, value in options.items():

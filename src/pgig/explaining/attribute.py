@@ -11,6 +11,7 @@ from pgig.explaining.inner import Layer, inner_call
 from pgig.methods.quadrature import Quadrature
 from pgig.methods.table import Method, Start, method_table
 from pgig.network.inner_place import Side
+from pgig.patterns.kept import Auto, given_or_found
 from pgig.subject.context import BatchSize
 from pgig.subject.inputs import Baseline, Given, Tensors, named_inputs
 from pgig.subject.scores import Score, Target
@@ -24,7 +25,7 @@ class Options(TypedDict, total=False):
     start: Start | None
     baseline: Baseline
     references: Tensors | None
-    patterns: Mapping[str, Tensor] | None
+    patterns: Mapping[str, Tensor] | Auto | None
     steps: int | Literal["auto"] | None
     tolerance: float | None
     samples: int | None
@@ -66,7 +67,7 @@ def attribute_all(
     start: Start | None = None,
     baseline: Baseline = 0,
     references: Tensors | None = None,
-    patterns: Mapping[str, Tensor] | None = None,
+    patterns: Mapping[str, Tensor] | Auto | None = None,
     steps: int | Literal["auto"] | None = None,
     tolerance: float | None = None,
     samples: int | None = None,
@@ -99,6 +100,7 @@ def attribute_all(
     baseline: where paths start: a number, or a tensor that broadcasts to the inputs; a tuple of those for a tuple.
     references: inputs [r, ...] from which expected_gradients draws its baselines.
     patterns: layer name -> tensor of the weight's shape, for the methods with a pattern rule; without, the subject's.
+        "auto" looks for those of these weights that were kept on this machine, or come with pgig.
     steps, samples, variance, quadrature, multiply_by_input: set for every method that has the option; None is the
         method's own. An option that none of the methods has is an error.
     steps="auto", tolerance: as many steps as each input needs for a completeness residual below the tolerance (0.01),
@@ -122,7 +124,7 @@ def attribute_all(
         raise PgigError(f"side={side!r} is of a layer: give layer= too")
     if layer is not None and not isinstance(layer, nn.Module) and not layer:
         raise PgigError("layer= is the name of a layer, a module, or several of them")
-    subject, given = Subject.of(model, patterns), inputs
+    subject, given = Subject.of(model, given_or_found(patterns, model)), inputs
     if layer is not None:
         inner = inner_call(
             subject, layer, side, inputs, baseline, references, forward_args, forward_kwargs,

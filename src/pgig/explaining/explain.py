@@ -24,6 +24,7 @@ from pgig.methods.rules import plain
 from pgig.methods.summaries import mean
 from pgig.network.checks import FAILURES
 from pgig.network.outputs import answer_in
+from pgig.patterns.kept import Auto, given_or_found
 from pgig.patterns.patterns import content_digest
 from pgig.records.explanation import Arrays, Explanation
 from pgig.subject.context import BatchSize, Context
@@ -39,7 +40,7 @@ def explain(
     methods: str | Sequence[str] | Mapping[str, Any] = "pgig",
     target: Target = None,
     *,
-    patterns: Mapping[str, Tensor] | None = None,
+    patterns: Mapping[str, Tensor] | Auto | None = None,
     score: Score = "probability",
     baseline: Baseline = 0,
     references: Tensors | None = None,
@@ -62,7 +63,7 @@ def explain(
 
     Everything else is explained at `pgig.attribute_all`.
     """
-    subject = Subject.of(model, patterns)
+    subject = Subject.of(model, given_or_found(patterns, model))
     table, options = stepping(explainers(methods), options)
     table = _with_options(table, options)
     context = Context(

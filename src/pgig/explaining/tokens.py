@@ -16,6 +16,7 @@ from pgig.explaining.example import embedding_of
 from pgig.explaining.explain import explain
 from pgig.network.checks import FAILURES
 from pgig.network.trace import trace
+from pgig.patterns.kept import Auto, given_or_found
 from pgig.records.token_explanation import TokenExplanation
 from pgig.subject.scores import Score, Target
 from pgig.subject.subject import Subject
@@ -31,7 +32,7 @@ def explain_tokens(
     target: Target = None,
     *,
     tokenizer: Any = None,
-    patterns: Mapping[str, Tensor] | None = None,
+    patterns: Mapping[str, Tensor] | Auto | None = None,
     score: Score = "probability",
     baseline: TokenBaseline = None,
     references: Tensor | None = None,
@@ -55,7 +56,7 @@ def explain_tokens(
     Nothing is wrapped or hooked: the embedding's output is an inner place (`pgig.Subject(model, at=...)`). Padding, as
     the attention mask says, is explained like all else, and not shown.
     """
-    subject = Subject.of(model, patterns)
+    subject = Subject.of(model, given_or_found(patterns, model))
     if isinstance(input_ids, Mapping):  # what a tokenizer gives
         forward_kwargs = {**{k: v for k, v in input_ids.items() if k != "input_ids"}, **(forward_kwargs or {})}
         input_ids = input_ids.get("input_ids")  # type: ignore[assignment]

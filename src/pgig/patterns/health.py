@@ -33,9 +33,13 @@ class LayerHealth:
     few: int = 0  # other units that were in the regime too few times
 
 
+DOUBTFUL_SHARE = 0.2  # of a layer's units that are weak, negative, or seen too few times
+LARGE = 100.0  # an entry of a pattern, beside which others hardly count
+
+
 @dataclass(frozen=True)
 class Health:
-    """A table with one row per layer; `print` it."""
+    """A table with one row per layer; `print` it. `verdict` is one line."""
 
     layers: Mapping[str, LayerHealth]
     facts: Mapping[str, Any]
@@ -76,6 +80,35 @@ class Health:
         unsupported = self.facts.get("unsupported")
         lines += [f"without a pattern: {', '.join(unsupported)}"] if unsupported else []
         return "\n".join([*lines, *self._growth()])
+
+    @property
+    def verdict(self) -> str:
+        """Good, or doubtful: which layers, why, and what to do about it."""
+        if not self.layers:
+            return "unknown: these patterns were not estimated here"
+        doubts = {name: reasons for name, layer in self.layers.items() if (reasons := self._doubts(name, layer))}
+        told = [f"{name} ({', '.join(reasons)})" for name, reasons in list(doubts.items())[:3]]
+        more = f" and {len(doubts) - 3} more" if len(doubts) > 3 else ""
+        rows = [f"doubtful in {len(doubts)} of {len(self.layers)} layers: {'; '.join(told)}{more}"] if doubts else []
+        if any("few" in reason for reasons in doubts.values() for reason in reasons):
+            rows.append("give more images")
+        rows += self._growth()
+        return "; ".join(rows) or f"good: {len(self.layers)} layers, w.p = 1, nothing out of the ordinary"
+
+    def _doubts(self, name: str, layer: LayerHealth) -> list[str]:
+        """Why a layer's patterns cannot be relied on. Dead units pass nothing on: they do harm in numbers only."""
+        found = []
+        for what, count in (("weak", layer.weak + layer.negative), ("seen too few times", layer.few)):
+            if count > DOUBTFUL_SHARE * layer.units:
+                found.append(f"{count / layer.units:.0%} of the units {what}")
+        if layer.dead > layer.units / 2:
+            found.append(f"{layer.dead / layer.units:.0%} of the units dead")
+        if layer.largest > LARGE:
+            found.append(f"max |p| {layer.largest:.2g}")
+        rho = self.facts.get("quality", {}).get(name)
+        if rho and rho[1] < rho[0]:
+            found.append(f"rho {rho[1]:.2f}, the weight's own is {rho[0]:.2f}")
+        return found
 
     def _growth(self) -> list[str]:
         """Where attributions explode, and what to do about it."""

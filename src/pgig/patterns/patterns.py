@@ -66,7 +66,11 @@ class Patterns(Mapping[str, Tensor]):
     def with_quality(self, quality: Mapping[str, Any]) -> "Patterns":
         """The same with what `pgig.signal_quality` found on held-out data: shown by `health()`, kept in files."""
         found = {name: [rho.weight, rho.pattern, rho.random] for name, rho in quality.items()}
-        return Patterns(self, self.digest, self.layers, {**self.facts, "quality": found})
+        return self.with_facts(quality=found)
+
+    def with_facts(self, **facts: Any) -> "Patterns":
+        """The same with more said about them: kept in files."""
+        return Patterns(self, self.digest, self.layers, {**self.facts, **facts})
 
     def check(self, model: nn.Module | Subject) -> None:
         """Refuse a model with other weights than those the patterns were estimated for."""

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
+from pgig import __version__
 from pgig.drawing.figures import show
 from pgig.drawing.heatmaps import heatmap
 from pgig.errors import PgigError
@@ -46,6 +47,8 @@ class Explanation:
     weights_digest: str | None = None
     patterns_digest: str | None = None
     seconds: float = 0.0  # for the whole batch; what methods share is shared out evenly
+    label: str = ""  # what was asked, in words
+    version: str = __version__  # of pgig, that made it
 
     def __post_init__(self) -> None:
         for one, other in zip(_members(self.attribution), _members(self.input), strict=True):
@@ -119,6 +122,7 @@ class Explanation:
                 check_seal(Path(path), "explanation", "seal" in about)
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no mapping)
             is_tuple = about.pop("is_tuple")
+            about.setdefault("version", "")  # of files from before it was kept
             about.pop("seal")
             for name in _LARGE:
                 keys = [key for key in tensors if key.startswith(f"{name}.")]

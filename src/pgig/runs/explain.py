@@ -1,29 +1,47 @@
-"""Explaining pictures: which methods can, what they say, and writing it down."""
+"""Explaining pictures: which methods can, what they say, how far to believe it, and writing it down."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy
 import torch
 from PIL import Image
-from safetensors.numpy import save_file
 from torch import Tensor, nn
 
+from pgig.drawing.encoded import as_address, mask_address
 from pgig.drawing.figures import show
+from pgig.drawing.heatmaps import heatmap, strengths
 from pgig.errors import PgigError
-from pgig.explainers.registry import explainers, names_in
-from pgig.explainers.together import needing_patterns, needing_references
+from pgig.explainers.protocol import Explainer
+from pgig.explainers.reading import reading_of
+from pgig.explainers.registry import SETS, explainers, names_in
+from pgig.explainers.together import needing_patterns, needing_references, sharing
 from pgig.explaining.explain import explain
 from pgig.files import written
-from pgig.network.trace import trace
+from pgig.measures.top_tenth import TopTenth, top_tenth
 from pgig.records.explanation import Explanation
+from pgig.report.explained import ShownMap, ShownQuestion
+from pgig.runs.questions import Question
 from pgig.subject.subject import Subject
 from pgig.vision.models import output_for
 from pgig.vision.pictures import Picture
 
+_SMOOTH = 1 / 75  # of the shorter side: the width of the Gaussian that maps are smoothed with on the page
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came of one question."""
+
+    question: Question
+    explanations: dict[str, Explanation]
+    left_out: dict[str, str]  # method -> why
+
 
 def chosen_methods(names: str, has_patterns: bool, has_references: bool) -> tuple[list[str], dict[str, list[str]]]:
-    """The methods that `names` stands for, and those that "all" has to leave out, by what they lack."""
+    """The methods that `names` stands for, and those that a set such as "all" has to leave out, by what they lack."""
     listed = names_in(names)
     table = explainers(listed)
     lacking = {
@@ -31,7 +49,7 @@ def chosen_methods(names: str, has_patterns: bool, has_references: bool) -> tupl
         "references": [] if has_references else needing_references(table),
     }
     for what, needing in lacking.items():
-        if needing and names.strip() != "all":
+        if needing and names.strip() not in SETS:
             raise PgigError(f"{needing[0]} needs {what}", lacks=what)
     left_out = {name for needing in lacking.values() for name in needing}
     return [name for name in listed if name not in left_out], {what: found for what, found in lacking.items() if found}
@@ -46,38 +64,128 @@ def predictions(model: nn.Module, picture: Picture, most: int = 5) -> list[tuple
     return list(zip(indices.tolist(), values.tolist(), strict=True))
 
 
-def has_rectifier(model: nn.Module, picture: Picture) -> bool:
-    return any(step.treatment == "gate" for step in trace(model, picture.x).steps)
-
-
-def explain_picture(
+def answer(
     subject: Subject,
     picture: Picture,
+    question: Question,
     methods: Sequence[str],
-    target: int,
     references: Sequence[Tensor] = (),
     *,
+    ready: Callable[[str, Explanation], object] = lambda name, explanation: None,
     progress: Callable[[int, int], object] | None = None,
     **options: Any,
-) -> dict[str, Explanation]:
-    """Explanations of one picture. Random draws go by its name: they do not depend on what else is explained."""
+) -> Answer:
+    """Each method's explanation is handed to `ready` as soon as it is there; one that does not fit is left out.
+
+    Random draws go by the picture's name: they do not depend on what else is explained.
+    """
     drawn_from = torch.cat(list(references)) if references else None
-    return explain(
-        subject, picture.x, methods, target, references=drawn_from, ids=[picture.name], progress=progress, **options
+    found: dict[str, Explanation] = {}
+    left_out: dict[str, str] = {}
+    groups = sharing(explainers(list(methods)))
+    for number, group in enumerate(groups):
+        say = None if progress is None else _part(progress, number, len(groups))
+        for names in _tries(group):
+            try:
+                explained = explain(
+                    subject, picture.x, names, question.target, references=drawn_from, ids=[picture.name],
+                    score=question.score, progress=say, **_options_for(names, options),
+                )  # fmt: skip
+            except PgigError as error:
+                left_out |= {name: str(error) for name in names}
+                continue
+            for name in names:
+                found[name] = replace(explained[name], label=question.title)
+                left_out.pop(name, None)
+                ready(name, found[name])
+            if len(names) == len(group):
+                break
+    if not found:
+        name, reason = next(iter(left_out.items()))
+        raise PgigError(f"{name}: {reason}" if len(left_out) > 1 else reason)
+    return Answer(question, {name: found[name] for name in methods if name in found}, left_out)
+
+
+def _tries(group: Mapping[str, Explainer]) -> Iterator[list[str]]:
+    """All at once; and each alone, if that fails."""
+    yield list(group)
+    if len(group) > 1:
+        yield from ([name] for name in group)
+
+
+def _part(progress: Callable[[int, int], object], number: int, count: int) -> Callable[[int, int], object]:
+    return lambda done, total: progress(round(100 * (number + done / max(1, total))), 100 * count)
+
+
+def _options_for(names: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of methods go to those that have them; others to all."""
+    having = {key for explainer in explainers(list(names)).values() for key in explainer.options}
+    return {key: value for key, value in options.items() if key not in ("steps", "samples") or key in having}
+
+
+def judged(subject: Subject, picture: Picture, found: Answer, seed: int) -> TopTenth:
+    """What removing shows, and how far the methods agree."""
+    maps = {name: _strengths(name, explanation) for name, explanation in found.explanations.items()}
+    return top_tenth(
+        lambda x: found.question.scores(output_for(subject.module, x)), picture.x, maps, picture.name, seed
     )
 
 
-def write_explanations(
-    explanations: Mapping[str, Explanation], picture: Picture, out: Path, *, save_arrays: bool = False
-) -> None:
-    """Heat maps, a sheet of all, and arrays if wished, to a folder of the picture's own."""
-    folder = out / picture.name
-    for name, explanation in explanations.items():
-        with written(folder / f"{name}.png") as path:
-            Image.fromarray(explanation.heatmap()).save(path)
-    arrays = {name: explanation.attribution[0] for name, explanation in explanations.items()}
-    with written(folder / "sheet.png") as path:
-        show(arrays, picture.pixels, path=path)
+def shown_question(picture: Picture, found: Answer, judgement: TopTenth) -> ShownQuestion:
+    """For the page."""
+    smooth = _SMOOTH * min(picture.pixels.shape[1:])
+    maps = []
+    for name, explanation in found.explanations.items():
+        explainer = explainers([name])[name]
+        reading = reading_of(explainer)
+        maps.append(
+            ShownMap(
+                method=name, about=explainer.about, sentence=reading.sentence, signed=reading.signed,
+                map=as_address(heatmap(explanation.attribution, signed=reading.signed, smooth=smooth)),
+                top=mask_address(judgement.shown[name]), seconds=explanation.seconds, after=judgement.after[name],
+                agreement=judgement.agreement.get(name),
+            )
+        )  # fmt: skip
+    return ShownQuestion(
+        title=found.question.title, score=found.question.told, is_share=found.question.score == "probability",
+        before=judgement.before, after_random=judgement.after_random, maps=maps,
+        left_out=[f"{name} ({reason})" for name, reason in found.left_out.items()],
+    )  # fmt: skip
+
+
+def photo(picture: Picture) -> str:
+    return as_address((picture.pixels.permute(1, 2, 0) * 255).round().byte().numpy(), quality=90)
+
+
+def write_map(name: str, explanation: Explanation, folder: Path, *, save_arrays: bool) -> list[Path]:
+    """A method's heat map, and its arrays with all that is known beside them, as soon as they are there."""
+    made = [folder / f"{name}.png"]
+    with written(made[0]) as path:
+        Image.fromarray(heatmap(explanation.attribution, signed=_is_signed(name))).save(path)
     if save_arrays:
-        with written(folder / "attributions.safetensors") as path:
-            save_file(arrays, path)
+        made += [folder / f"{name}.safetensors", folder / f"{name}.npy"]
+        explanation.save(made[1])
+        with written(made[2]) as path:
+            numpy.save(path, explanation.attribution[0])
+    return made
+
+
+def write_sheets(
+    found: Answer, picture: Picture, title: str, folder: Path, formats: Sequence[str] = ("png",)
+) -> list[Path]:
+    """All heat maps of one question in one figure, with title, legend and scale."""
+    arrays = {name: explanation.attribution[0] for name, explanation in found.explanations.items()}
+    magnitudes = [name for name in arrays if not _is_signed(name)]
+    made = [folder / f"sheet.{ending}" for ending in formats]
+    for target in made:
+        with written(target) as path:
+            show(arrays, picture.pixels, path=path, title=title, magnitudes=magnitudes)
+    return made
+
+
+def _is_signed(name: str) -> bool:
+    return reading_of(explainers([name])[name]).signed
+
+
+def _strengths(name: str, explanation: Explanation) -> Any:
+    return strengths(explanation.attribution, signed=_is_signed(name))

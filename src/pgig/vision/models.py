@@ -15,17 +15,17 @@ from pgig.vision.architectures.resnet import resnet
 from pgig.vision.architectures.squeezenet import squeezenet
 from pgig.vision.architectures.vgg import vgg
 from pgig.vision.efficientnet_files import packaged_weights, preprocess_of, renamed
-from pgig.vision.elsewhere import is_elsewhere, load_elsewhere, preprocess_elsewhere
+from pgig.vision.elsewhere import load_elsewhere, preprocess_elsewhere
+from pgig.vision.names import EFFICIENTNET_LITES, PACKAGED, RESNETS, SQUEEZENETS, VGGS, is_elsewhere, is_factory
 from pgig.vision.preprocess import Preprocess, example
 from pgig.vision.published import PUBLISHED_PREPROCESS
 from pgig.vision.weights import load_weights, read_weights
 
-_VGG = tuple(f"vgg{depth}{norm}" for norm in ("", "_bn") for depth in (11, 13, 16, 19))
 MODELS: Mapping[str, Callable[[str, int], nn.Module]] = {
-    **dict.fromkeys(_VGG, vgg),
-    **dict.fromkeys(("squeezenet1_0", "squeezenet1_1"), squeezenet),
-    **dict.fromkeys(("resnet18", "resnet34", "resnet50"), resnet),
-    **dict.fromkeys(SCALES, efficientnet_lite),
+    **dict.fromkeys(VGGS, vgg),
+    **dict.fromkeys(SQUEEZENETS, squeezenet),
+    **dict.fromkeys(RESNETS, resnet),
+    **dict.fromkeys(EFFICIENTNET_LITES, efficientnet_lite),
 }
 _LAST_LAYER = {"vgg": "classifier.6.weight", "squeezenet": "classifier.1.weight", "resnet": "fc.weight",
                "efficientnet": "classifier.weight"}  # fmt: skip
@@ -36,7 +36,8 @@ def load_model(model: str, weights: str | None = None) -> nn.Module:
 
     model: a name out of `MODELS`, `timm:NAME`, `hf:NAME` (a name or a folder), or `module:factory`, a callable without
         arguments that returns a module. Only ever take the latter from the person at the keyboard: it runs code.
-    weights: a file, a URL, `default` (torchvision's, by torch.hub; a package's) or, for a named model, `random`.
+    weights: a file, a URL, `default` (torchvision's, by torch.hub; a package's, also without being asked) or, for a
+        named model, `random`.
     """
     if is_elsewhere(model):
         return _checked(load_elsewhere(model, weights).eval())
@@ -49,6 +50,8 @@ def load_model(model: str, weights: str | None = None) -> nn.Module:
         raise PgigError(
             f"unknown model {model!r}; known: {', '.join(MODELS)}, timm:NAME, hf:NAME, or module:factory for your own"
         )
+    if weights is None and model in PACKAGED:
+        weights = "default"
     if weights is None:
         raise PgigError(f"{model} needs weights: give a file or a URL, 'default' for the published ones, or 'random'")
     if weights == "random":
@@ -60,11 +63,6 @@ def load_model(model: str, weights: str | None = None) -> nn.Module:
     module = MODELS[model](model, _classes(model, state))
     load_weights(module, state)
     return _checked(module.eval())
-
-
-def is_factory(model: str) -> bool:
-    """Does a model's name say which code of the caller's makes it?"""
-    return ":" in model and not is_elsewhere(model)
 
 
 def default_preprocess(model: str, weights: str | None) -> Preprocess:

@@ -1,0 +1,61 @@
+"""How far a score falls when the tenth of an image that a map ranks highest is removed, beside a random tenth."""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import numpy
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from pgig.degradation.fills import patch_mean
+from pgig.degradation.grid import PatchGrid
+from pgig.draws import draws
+
+_ACROSS = 28  # patches along the shorter side
+_RANDOM = 8  # random tenths
+_AT_ONCE = 16  # images
+
+
+class TopTenth(NamedTuple):
+    before: float
+    after: dict[str, float]
+    after_random: float  # the mean of several
+    shown: dict[str, NDArray[numpy.bool_]]  # [height, width]: the tenth
+    agreement: dict[str, float]  # mean rank correlation with the others, where there are others
+
+
+def top_tenth(
+    scores: Callable[[Tensor], Tensor], x: Tensor, maps: Mapping[str, NDArray[numpy.float64]], name: str, seed: int
+) -> TopTenth:
+    """Of one image [1, channels, height, width]; maps: [height, width] each; name: what random draws go by."""
+    height, width = x.shape[2:]
+    grid = PatchGrid(height, width, max(1, min(height, width) // _ACROSS))
+    sums = torch.stack([grid.sums(torch.from_numpy(m.copy())[None, None])[0] for m in maps.values()])
+    count = max(1, round(len(grid) / 10))
+    drawn = draws(seed, name, "a random tenth")
+    noise = torch.stack([torch.rand(len(grid), generator=drawn(i)) for i in range(_RANDOM)])
+    chosen = torch.zeros(len(sums) + _RANDOM, len(grid), dtype=torch.bool)
+    chosen.scatter_(1, torch.cat([sums, noise.double()]).topk(count, 1).indices, True)
+    removed = torch.where(grid.mask(chosen), patch_mean(x, grid), x)
+    with torch.no_grad():
+        found = torch.cat([scores(part) for part in torch.split(torch.cat([x, removed]), _AT_ONCE)]).double().tolist()
+    after = dict(zip(maps, found[1:], strict=False))
+    shown = dict(zip(maps, grid.mask(chosen)[:, 0].numpy(), strict=False))
+    return TopTenth(found[0], after, sum(found[-_RANDOM:]) / _RANDOM, shown, _agreement(list(maps), sums.numpy()))
+
+
+def _agreement(names: list[str], sums: NDArray[numpy.float64]) -> dict[str, float]:
+    if len(names) < 2:
+        return {}
+    ranks = numpy.stack([_ranks(row) for row in sums])
+    centred = ranks - ranks.mean(1, keepdims=True)
+    sizes = numpy.sqrt((centred**2).sum(1))
+    matrix = centred @ centred.T / numpy.maximum(numpy.outer(sizes, sizes), 1e-12)
+    return {name: float((matrix[i].sum() - matrix[i, i]) / (len(names) - 1)) for i, name in enumerate(names)}
+
+
+def _ranks(values: NDArray[numpy.float64]) -> NDArray[numpy.float64]:
+    """What is the same has the same rank, the mean of those that it takes."""
+    _, where, counts = numpy.unique(values, return_inverse=True, return_counts=True)
+    return numpy.asarray((counts.cumsum() - (counts + 1) / 2)[where])

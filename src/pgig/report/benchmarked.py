@@ -1,0 +1,34 @@
+"""What the degradation benchmark says of methods, on networks that it was run on."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+
+
+@dataclass(frozen=True)
+class Benchmarked:
+    """Areas under the degradation curve on one network: lower is better."""
+
+    network: str
+    images: int
+    areas: Mapping[str, float]
+    spread: float  # a typical standard error of the difference between two methods
+
+    def place(self, method: str) -> str:
+        """Where a method stands, in words: `2nd of 15`."""
+        if method not in self.areas:
+            return "not measured"
+        place = sorted(self.areas, key=lambda name: self.areas[name]).index(method) + 1
+        return f"{_ordinal(place)} of {len(self.areas)}"
+
+
+def benchmarked(model: str) -> Benchmarked | None:
+    """Of a network by its name, if it was measured."""
+    known = json.loads(files("pgig.report").joinpath("benchmarked.json").read_text(encoding="utf-8"))
+    return Benchmarked(**known[model]) if model in known else None
+
+
+def _ordinal(number: int) -> str:
+    ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"

@@ -1,0 +1,242 @@
+"""A run of `explain`: every picture's questions answered, written as they get ready, and one page of all."""
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy
+from torch import Tensor, nn
+
+from pgig.degradation.dense import check_score
+from pgig.errors import PgigError
+from pgig.explainers.methods import MethodExplainer, with_told
+from pgig.explainers.registry import explainers
+from pgig.explainers.together import needing_patterns, needing_references
+from pgig.files import check_target, written
+from pgig.patterns.kept import read_patterns
+from pgig.patterns.patterns import Patterns
+from pgig.report.benchmarked import benchmarked
+from pgig.report.explained import ShownPicture, write_explained
+from pgig.runs.explain import (
+    answer,
+    chosen_methods,
+    judged,
+    photo,
+    predictions,
+    shown_question,
+    write_map,
+    write_sheets,
+)
+from pgig.runs.questions import Question, questions_of
+from pgig.subject.subject import Subject
+from pgig.vision.classes import default_classes, name_of
+from pgig.vision.image_folder import DAMAGED
+from pgig.vision.models import load_model, output_for
+from pgig.vision.pictures import Picture, Source, find_sources, read_classes, read_references
+from pgig.vision.preprocess import Preprocess
+
+_POOL = 64  # pictures that expected gradients draw from, at most
+_PAGE_SECONDS = 20  # between two writings of the page, which grows with the pictures
+
+
+@dataclass(frozen=True)
+class Explained:
+    """What came of one picture."""
+
+    name: str
+    predictions: list[tuple[str, int, float]]
+    left_out: dict[str, str]
+    blank: list[str]  # methods that are zero everywhere
+
+
+class Explaining:
+    """Everything that can be refused is refused when this is made, before there is a folder."""
+
+    def __init__(
+        self, *, images: Sequence[Path], model: str, weights: str | None, preprocess: Preprocess, methods: str,
+        patterns_file: Callable[[Callable[[], nn.Module]], Path | None], force: bool, references: Path | None,
+        score: str, seed: int, targets: Sequence[str], contrasts: Sequence[str], top: int | None,
+        classes: Path | None, out: Path, save_arrays: bool, formats: Sequence[str], options: Mapping[str, Any],
+        batch_size: Any,
+    ) -> None:  # fmt: skip
+        self._model, self._preprocess, self._out, self._seed = model, preprocess, out, seed
+        self._save_arrays, self._formats = save_arrays, formats
+        self.page = out / "index.html"
+        check_target(self.page)
+        self._sources = find_sources(images)
+        self.count = len(self._sources)
+        self.skipped: dict[str, str] = {}
+        self._known = self._first_pictures()
+        first = next(iter(self._known.values()))
+        self._drawn_from = read_references(references, preprocess) if references else None
+        needed = needing_patterns(explainers(methods))
+        module = load_model(model, weights)
+        predictions(module, first)  # does the model take such images at all?
+        count = output_for(module, first.x).shape[1]
+        self._names = read_classes(classes) if classes else default_classes(model, count)
+        check_score(score)
+        self._ask = questions_of(targets, contrasts, top, self._names, count, score)
+        file = patterns_file(lambda: module) if needed else None
+        self.chosen, self.lacking = chosen_methods(
+            methods, file is not None, self._drawn_from is not None or len(self._known) > 1
+        )  # fmt: skip
+        methods_of = explainers(self.chosen)
+        with_told({name: e for name, e in methods_of.items() if isinstance(e, MethodExplainer)}, options)
+        patterns = None if file is None else read_patterns(file, module)
+        self.notes = _other_preprocessing(patterns, preprocess)
+        self._subject = Subject(module, dict(patterns) if force and patterns is not None else patterns)
+        if not force:
+            self._subject.check_patterns()
+        self._options = {**options, "seed": seed, "batch_size": batch_size, "black": preprocess.black}
+        self._facts = {"patterns": "none" if patterns is None else patterns.content_digest(), "seed": seed, **options}
+        draws_others = self._drawn_from is None and needing_references(explainers(self.chosen))
+        self._pool = self._read_pool() if draws_others else {}
+        self.current = ""
+        self._picture: Picture | None = None
+        self._shown: list[ShownPicture] = []
+        self._results: list[dict[str, Any]] = []
+        self._written = 0.0
+
+    def pictures(self) -> Iterator[str]:
+        """The name of one picture after the other, which is `current` then; those that cannot be read are skipped."""
+        self._out.mkdir(parents=True, exist_ok=True)
+        for source in self._sources:
+            self._picture = self._known.pop(source.name, None) or self._read(source)
+            if self._picture is not None:
+                self.current = self._picture.name
+                yield self.current
+
+    def explain_current(self, progress: Callable[[int, int], object]) -> Explained:
+        picture = self._picture
+        assert picture is not None
+        likeliest = predictions(self._subject.module, picture)
+        named = [(name_of(index, self._names), index, share) for index, share in likeliest]
+        questions = self._ask([index for index, _ in likeliest])
+        references = self._drawn_from if self._drawn_from is not None else self._others(picture)
+        left_out: dict[str, str] = {}
+        blank: list[str] = []
+        shown, results = [], []
+        for number, question in enumerate(questions):
+            folder = self._out / picture.name / (question.slug if len(questions) > 1 else "")
+            files: dict[str, list[str]] = {}
+
+            def ready(name: str, explanation: Any, folder: Path = folder, files: Any = files) -> None:
+                made = write_map(name, explanation, folder, save_arrays=self._save_arrays)
+                files[name] = [str(path.relative_to(self._out)) for path in made]
+                if not numpy.any(explanation.attribution):
+                    blank.append(name)
+
+            found = answer(
+                self._subject, picture, question, self.chosen, references, ready=ready,
+                progress=_part(progress, number, len(questions)), **self._options,
+            )  # fmt: skip
+            judgement = judged(self._subject, picture, found, self._seed)
+            title = self._title(picture, question, named, judgement.before)
+            sheets = write_sheets(found, picture, title, folder, self._formats)
+            shown.append(shown_question(picture, found, judgement))
+            left_out |= found.left_out
+            results.append({
+                "question": question.title, "target": question.target, "score": question.told,
+                "value": judgement.before, "value_without_random_tenth": judgement.after_random,
+                "sheets": [str(path.relative_to(self._out)) for path in sheets], "left_out": found.left_out,
+                "methods": {
+                    name: {
+                        "files": files[name], "seconds": one.seconds, "options": dict(one.options),
+                        "value_without_top_tenth": judgement.after[name],
+                        "agreement": judgement.agreement.get(name),
+                    } for name, one in found.explanations.items()
+                },
+            })  # fmt: skip
+        self._shown.append(ShownPicture(picture.name, photo(picture), named, shown))
+        top = [{"class": index, "name": name, "probability": share} for name, index, share in named]
+        self._results.append({"image": picture.name, "predictions": top, "questions": results})
+        if time.monotonic() - self._written > _PAGE_SECONDS:
+            self._write_page()
+        return Explained(picture.name, named, left_out, list(dict.fromkeys(blank)))
+
+    def close(self) -> None:
+        """The page and the facts, with all that was finished."""
+        if self._shown:
+            self._write_page()
+
+    def facts(self) -> dict[str, Any]:
+        """For machines."""
+        return {
+            "model": self._model, **self._facts, "preprocessing": self._preprocess.facts, "page": str(self.page),
+            "images": self._results, "skipped": self.skipped,
+        }  # fmt: skip
+
+    def _write_page(self) -> None:
+        write_explained(
+            self.page, self._shown, model=self._model, facts=self._facts, benchmarked=benchmarked(self._model)
+        )
+        with written(self._out / "results.json") as path:
+            path.write_text(json.dumps(self.facts(), indent=2), encoding="utf-8")
+        self._written = time.monotonic()
+
+    def _title(
+        self, picture: Picture, question: Question, named: Sequence[tuple[str, int, float]], value: float
+    ) -> str:
+        name, _, share = named[0]
+        asked = (
+            f"; {question.told[0].lower()}{question.told[1:]}: {value:.3g}" if question.target != named[0][1] else ""
+        )
+        return f"{picture.name}: {name}, {share:.0%}{asked}"
+
+    def _others(self, picture: Picture) -> list[Tensor]:
+        return [x for name, x in self._pool.items() if name != picture.name]
+
+    def _read(self, source: Source) -> Picture | None:
+        """A picture; of a folder's images, those that cannot be read are noted and passed over."""
+        try:
+            return source.picture(self._preprocess)
+        except (PgigError, *DAMAGED) as error:
+            if not source.in_folder:
+                raise
+            self.skipped[source.shown] = str(error).removeprefix(f"cannot read the image {source.shown}: ")
+            return None
+
+    def _first_pictures(self) -> dict[str, Picture]:
+        """The first two that can be read; of files that were named all, so that a mistake shows at once."""
+        found: dict[str, Picture] = {}
+        for source in self._sources:
+            if len(found) < 2 or not source.in_folder:
+                picture = self._read(source)
+                found |= {source.name: picture} if picture is not None else {}
+        if not found:
+            shown, reason = next(iter(self.skipped.items()))
+            raise PgigError(f"none of the {self.count} images could be read; {shown}: {reason}")
+        return found
+
+    def _read_pool(self) -> dict[str, Tensor]:
+        """The pictures that expected gradients draw their references from: of many, the first."""
+        found: dict[str, Tensor] = {}
+        for source in self._sources:
+            skipped = dict(self.skipped)
+            picture = self._known.get(source.name) or self._read(source)
+            self.skipped = skipped  # said when its turn comes
+            found |= {picture.name: picture.x} if picture is not None else {}
+            if len(found) > _POOL:
+                break
+        return found
+
+
+def _part(progress: Callable[[int, int], object], number: int, count: int) -> Callable[[int, int], object]:
+    return lambda done, total: progress(round(100 * (number + done / max(1, total)) / count), 100)
+
+
+def _other_preprocessing(patterns: Patterns | None, preprocess: Preprocess) -> list[str]:
+    stored = patterns.facts.get("preprocessing", {}) if patterns is not None else {}
+    return [
+        f"the patterns were estimated with {name} {stored[name]}, not {now}"
+        for name, now in preprocess.facts.items()
+        if stored.get(name) is not None and _as_read(stored[name]) != _as_read(now)
+    ]
+
+
+def _as_read(value: object) -> object:
+    """Tuples come back from a file as lists."""
+    return list(value) if isinstance(value, tuple) else value

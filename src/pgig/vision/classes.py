@@ -1,0 +1,45 @@
+"""Names of classes: those that a model was made for, and finding one by what a person calls it."""
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from importlib.resources import files
+
+from pgig.errors import PgigError
+from pgig.vision.names import MODEL_NAMES
+
+_IMAGENET = 1000
+
+
+def imagenet_classes() -> list[str]:
+    """ImageNet's thousand, in the order of the class index."""
+    return files("pgig.vision").joinpath("imagenet_classes.txt").read_text(encoding="utf-8").splitlines()
+
+
+def default_classes(model: str, count: int) -> list[str]:
+    """Of a named model with ImageNet's thousand classes; none otherwise."""
+    return imagenet_classes() if model in MODEL_NAMES and count == _IMAGENET else []
+
+
+def class_of(text: str, names: Sequence[str], count: int) -> int:
+    """A class by its index, or by its name, whatever its capitals."""
+    wanted = " ".join(text.split()).casefold()
+    if wanted.lstrip("-").isdecimal():
+        if not 0 <= int(wanted) < count:
+            raise PgigError(f"no class {int(wanted)}: the model knows {count}, from 0 to {count - 1}")
+        return int(wanted)
+    found = [index for index, name in enumerate(names[:count]) if name.casefold() == wanted]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise PgigError(f"{text!r} are several classes: give one of the numbers {', '.join(map(str, found))}")
+    if not names:
+        raise PgigError(f"no class {text!r}: the names of this model's classes are not known", lacks="class names")
+    folded = {name.casefold(): name for name in names}
+    near = [folded[name] for name in get_close_matches(wanted, folded, 4, 0.5)]
+    near += [name for name in names if wanted in name.casefold() and name not in near]
+    hint = f"; did you mean {', '.join(repr(name) for name in near[:4])}?" if near else ""
+    raise PgigError(f"no class is called {text!r}{hint}")
+
+
+def name_of(index: int, names: Sequence[str]) -> str:
+    return names[index] if index < len(names) and names[index] else f"class {index}"
