@@ -1,14 +1,17 @@
 """Memory is bounded by the chunk, not by the number of steps."""
 
+import gc
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 
 import numpy
 import pytest
 import torch
-from networks import images, network
+from networks import images, network, patterns_of_ones
 from PIL import Image
+from torch import nn
 
 import pgig
 from pgig.attribution import chunks
@@ -113,3 +116,20 @@ def test_a_run_of_two_hundred_images_needs_no_more_memory_at_its_end(tmp_path):
     assert len(pages) == 200
     grown = (max(pages[-20:]) - max(pages[40:60])) * 4  # kilobytes
     assert grown < 15_000, grown  # a graph left behind by each of 140 images would be 90 MB
+
+
+@pytest.mark.parametrize("name", pgig.METHODS)
+def test_nothing_of_a_pass_stays_when_it_is_over(name):
+    """Gates in place are where a graph may hold itself: then no collector finds it."""
+    layers = [nn.Conv2d(3, 4, 3), nn.ReLU(inplace=True), nn.Conv2d(4, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(64, 3)]
+    model, x = nn.Sequential(*layers).eval(), torch.rand(2, 3, 8, 8)
+    kept: list[weakref.ref[torch.Tensor]] = []
+    patterns = patterns_of_ones(model)
+    hooks = [m.register_forward_hook(lambda *told: kept.append(weakref.ref(told[-1]))) for m in layers]
+    names = [name, "guided_backprop"]  # rules that look at gates, and any other, in one pass
+    pgig.attribute_all(names, model, x, 1, patterns=patterns, references=x)
+    for hook in hooks:
+        hook.remove()
+    gc.collect()
+    assert kept
+    assert [one for one in kept if one() is not None] == []

@@ -20,7 +20,7 @@ def demo(
     images: Annotated[int, typer.Option(help="Images per setting with known truth.")] = 16,
     threads: Threads = None,
 ) -> None:
-    """Show the whole product on the embedded default, without any download; writes one page, OUT/index.html.
+    """Show the whole product without any download: photographs, the paper's argument, known truth; one page, OUT/index.html.
 
     Example: `pgig demo --out demo`
     """

@@ -164,10 +164,12 @@ class RuleMode(LayerMode):
         # now: the gate may work in place
         positive = gate.x.detach() > 0 if not gate.hard and self._visits_soft_gates else None
         output = func(*args, **kwargs)
+        # the hook must not hold the gate's input: that of a gate in place is the output, and the whole graph would stay
+        hard = gate.hard
 
         def change(arriving: Tensor) -> Tensor:
-            self._acted.on_gates.add(gate.hard)
-            if self.rule.gate is None or not (gate.hard or self.rule.soft_gates):
+            self._acted.on_gates.add(hard)
+            if self.rule.gate is None or not (hard or self.rule.soft_gates):
                 return arriving
             return self.rule.gate(arriving) if positive is None else self.rule.gate(arriving) * positive
 

@@ -1,6 +1,6 @@
-"""The whole main job on the embedded default: patterns, explanations, the stress test and known truth, on one page."""
+"""The whole main job on one page: photographs on a real network, the stress test, known truth, degradation."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,14 +14,19 @@ from pgig.errors import PgigError
 from pgig.files import check_target, written
 from pgig.methods.table import METHODS
 from pgig.patterns.patterns import Patterns
+from pgig.report.benchmarked import benchmarked
 from pgig.report.curves import curves_figure
+from pgig.report.explained import believing, shown
 from pgig.report.page import write_figure, write_page
 from pgig.report.synthetic import VERDICT_HEAD, verdict_rows, write_sheet, write_stress, write_truth
 from pgig.report.truth import truth_bars
+from pgig.runs.photographs import explain_photographs
+from pgig.statistics import Interval, auc
 from pgig.synthetic import StressTest, TruthTest, embedded, embedded_patterns, stress_test, truth_test
 from pgig.synthetic.images import CLASSES, SETTINGS, pixels
 from pgig.synthetic.networks import Variant
 from pgig.synthetic.stress import FOLLOWS, LEAVES_ALONE
+from pgig.vision.names import DEFAULT_MODEL
 
 # a context that shows progress of what is named, counted in a unit
 Stage = Callable[[str, str], AbstractContextManager[Callable[[int, int], object]]]
@@ -43,6 +48,8 @@ def run_demo(out: Path, stage: Stage, *, model: Variant = "plain", images: int =
     if images < 1:
         raise PgigError(f"at least one image is needed, got {images}")
     check_target(out / "index.html")
+    with stage("explaining three photographs on EfficientNet-Lite0", "%") as progress:
+        pictures = explain_photographs(out / "photographs", progress)
     network = embedded(model)
     with stage("estimating patterns", "images") as progress:
         patterns = embedded_patterns(network, progress=progress)
@@ -66,6 +73,7 @@ def run_demo(out: Path, stage: Stage, *, model: Variant = "plain", images: int =
     write_truth(truth, out, "pgig")
     with stage("replacing patches", "settings") as progress:
         curves = _curves(network, truth, progress)
+    areas = {name: float(auc(of_images).mean()) for name, of_images in curves.items()}
     drawn = curves_figure(
         curves, f"{len(curves['pgig'])} generated images, patches of {_PROTOCOL.patch} x {_PROTOCOL.patch}"
     )
@@ -73,8 +81,13 @@ def run_demo(out: Path, stage: Stage, *, model: Variant = "plain", images: int =
     write_page(
         out / "index.html",
         "demo.html",
+        pictures=pictures,
+        benchmarked=benchmarked(DEFAULT_MODEL),
+        believing=believing,
+        shown=shown,
         model=model,
         health=str(patterns.health()),
+        verdict=patterns.health().verdict,
         samples=patterns.facts["samples"],
         stress_image=stress_image,
         verdict_head=VERDICT_HEAD,
@@ -87,6 +100,9 @@ def run_demo(out: Path, stage: Stage, *, model: Variant = "plain", images: int =
         curves=write_figure(drawn, out / "degradation.png"),
         settings={name: setting.about for name, setting in SETTINGS.items()},
         tables=tables,
+        best={setting: best_of(table, _COLUMN) for setting, table in tables.items()},
+        places={setting: place_of(table, _COLUMN, "pgig") for setting, table in tables.items()},
+        areas=dict(sorted(areas.items(), key=lambda item: item[1])),
         images={setting: len(test.ids) for setting, test in truth.items()},
         methods={name: METHODS[name].about for name in next(iter(truth.values())).example_attributions},
     )
@@ -102,11 +118,24 @@ def _curves(
     for number, test in enumerate(truth.values(), 1):
         grid = _PROTOCOL.grid(test.examples.x)
         sums = {name: grid.sums(a) for name, a in test.example_attributions.items()}
+        # beside PGIG its magnitudes: its sign turns where an image is darker than the baseline
+        sums |= {"pgig+absolute": grid.sums(test.example_attributions["pgig"].abs())}
         curves = degrade(evaluator, test.examples.x, test.examples.label, sums, _PROTOCOL, range(len(test.examples.x)))
         for name, curve in curves.items():
             found.setdefault(name, []).append(numpy.asarray(curve))
         progress(number, len(truth))
     return {name: numpy.concatenate(parts) for name, parts in found.items()}
+
+
+def best_of(table: Mapping[str, Mapping[str, Interval]], column: str) -> str:
+    """The method with the highest mean, of a table of known truth."""
+    return max((name for name in table if name != "chance"), key=lambda name: table[name][column].mean)
+
+
+def place_of(table: Mapping[str, Mapping[str, Interval]], column: str, method: str) -> tuple[int, int]:
+    """Which place a method has, and of how many."""
+    names = sorted((name for name in table if name != "chance"), key=lambda name: -table[name][column].mean)
+    return names.index(method) + 1, len(names)
 
 
 def _sheet(truth: dict[str, TruthTest], out: Path) -> str:

@@ -100,6 +100,11 @@ class Explaining:
         self._results: list[dict[str, Any]] = []
         self._written = 0.0
 
+    @property
+    def shown(self) -> Sequence[ShownPicture]:
+        """What is on the page so far."""
+        return tuple(self._shown)
+
     def pictures(self) -> Iterator[str]:
         """The name of one picture after the other, which is `current` then; those that cannot be read are skipped."""
         self._out.mkdir(parents=True, exist_ok=True)
