@@ -188,3 +188,33 @@ def test_the_example_runs(monkeypatch, capsys):
 
     own_explainer.main(images=2)
     assert "occlusion" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("arguments", [("--version",), ("--help",), *((name, "--help") for name in COMMANDS)])
+def test_help_needs_no_torch(arguments):
+    """Nor anything else that is slow to load: a half second is all that help may take."""
+    heavy = "'torch', 'numpy', 'matplotlib', 'PIL', 'pyarrow', 'jinja2'"
+    code = (
+        "import sys\nfrom pgig.__main__ import main\n"
+        f"assert main({list(arguments)!r}) == 0\nprint([m for m in ({heavy}) if m in sys.modules])"
+    )
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).splitlines()[-1] == "[]"
+
+
+def test_help_names_what_there_is(tmp_path):
+    """What is written into help, for it to be quick, is what there is."""
+    from typing import get_args
+
+    from pgig.degradation.protocol import Departure, Order
+    from pgig.synthetic.images import SETTINGS
+    from pgig.vision.decoding import MAX_PIXELS
+    from pgig.vision.models import MODELS
+    from pgig.vision.names import MODEL_NAMES
+
+    assert tuple(MODELS) == MODEL_NAMES
+    helped = {name: run(tmp_path, name, "--help").stdout for name in ("degrade", "truth")}
+    for word in (*get_args(Order), *get_args(Departure), *MODEL_NAMES):
+        assert word in helped["degrade"].replace("\n", ""), word
+    assert all(name in helped["truth"] for name in SETTINGS)
+    assert MAX_PIXELS == 150_000_000
+    assert "150 million" in " ".join(helped["degrade"].replace("│", " ").split())

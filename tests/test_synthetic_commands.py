@@ -115,9 +115,13 @@ def test_the_demo_makes_one_page_that_needs_nothing_else(folder):
     assert done.returncode == 0, done.stderr
     assert "index.html" in done.stdout
     page = (folder / "out" / "index.html").read_text()
-    assert re.findall(r'(?:src|href)="(?!data:image/png;base64,)', page) == []
+    assert re.findall(r'(?:src|href)="(?!data:image/(?:png|webp);base64,)', page) == []
     assert "http" not in re.sub(r"base64,[^\"]*", "", page)
-    assert page.count("data:image/png;base64,") == 4
+    assert page.count('<img src="data:image/png;base64,') == 4
+    assert page.count('<section class="picture"') == 3
+    assert page.count("What to conclude:") == 6
+    assert 'class="own best"' in page  # PGIG in the stress test
+    assert (folder / "out" / "photographs" / "index.html").exists()
     for name in ("pgig", "smoothgrad_ig", "suppressor", "classifier.1"):
         assert name in page
     for name in ("stress.csv", "truth.csv", "truth-images.csv", "patterns.safetensors", "health.txt", "examples.png"):

@@ -9,7 +9,14 @@ import typer
 from pgig.cli.app import app
 from pgig.cli.config_file import check_no_code, options_from_file
 from pgig.cli.groups import grouped
-from pgig.cli.options import ExecutionOptions, MethodOptions, ModelOptions, PreprocessOptions, ProtocolOptions
+from pgig.cli.options import (
+    ExecutionOptions,
+    MethodOptions,
+    ModelOptions,
+    PreprocessOptions,
+    ProtocolOptions,
+    patterns_file,
+)
 from pgig.cli.terminal import console, errors, goes_on, standing_of
 from pgig.errors import PgigError
 from pgig.files import check_target
@@ -77,12 +84,14 @@ def degrade(
 
     check_no_code(context, config, network.model, asked.methods)
     table = explainers(asked.methods)
-    needs_patterns = bool(needing_patterns(table)) and run.attributions_from is None
+    file = None
+    if needing_patterns(table) and run.attributions_from is None:
+        file = patterns_file(asked.patterns, lambda: load_model(network.model, network.weights))
     request = Request(
         model=network.model, weights=network.weights, images=run.images, limit=run.limit,
         preprocess=image.preprocess(network.model, network.weights), methods=tuple(table),
         protocol=protocol_options.as_protocol(), out=run.out, force=asked.force,
-        patterns=asked.patterns_file(lambda: load_model(network.model, network.weights)) if needs_patterns else None,
+        patterns=file,
         references=asked.references, score=asked.score, target=run.target, labels=run.labels,  # type: ignore[arg-type]
         seed=asked.seed, evaluator=execution.evaluator, workers=execution.workers, batch_size=execution.batch_size,
         memory=execution.memory, threads=execution.threads, save_attributions=run.save_attributions,

@@ -20,7 +20,9 @@ def demo(
     images: Annotated[int, typer.Option(help="Images per setting with known truth.")] = 16,
     threads: Threads = None,
 ) -> None:
-    """Show the whole product without any download: photographs, the paper's argument, known truth; one page, OUT/index.html.
+    """Show the whole product without any download, on one page, OUT/index.html.
+
+    Photographs on a real network, the paper's argument, patterns, known truth, degradation; under two minutes.
 
     Example: `pgig demo --out demo`
     """

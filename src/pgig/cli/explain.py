@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +14,7 @@ from rich.table import Table
 from pgig.cli.app import app
 from pgig.cli.groups import grouped
 from pgig.cli.hints import HINTS
-from pgig.cli.options import MethodOptions, ModelOptions, PreprocessOptions, Threads
+from pgig.cli.options import MethodOptions, ModelOptions, PreprocessOptions, Threads, patterns_file
 from pgig.cli.terminal import console, errors, progress_of, visible
 from pgig.errors import PgigError
 
@@ -109,7 +110,8 @@ def explain(
     work = Explaining(
         images=images, model=network.model, weights=network.weights,
         preprocess=image.preprocess(network.model, network.weights), methods=asked.methods,
-        patterns_file=asked.patterns_file, force=asked.force, references=asked.references, score=asked.score,
+        patterns_file=partial(patterns_file, asked.patterns), force=asked.force, references=asked.references,
+        score=asked.score,
         seed=asked.seed, targets=questions.target or [], contrasts=questions.contrast or [], top=questions.top,
         classes=questions.classes, out=output.out, save_arrays=output.save_arrays, formats=_formats(output.formats),
         options={name: value for name, value in (("steps", steps), ("samples", samples)) if value is not None},

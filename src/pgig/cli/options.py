@@ -35,6 +35,13 @@ Size = Annotated[int | None, typer.Option(help="Side of the centre crop; without
 Threads = Annotated[
     int | None, typer.Option(help="Of torch; without, its own choice.", callback=lambda value: set_threads(value))
 ]
+PatternsOption = Annotated[
+    str,
+    typer.Option(
+        help="A file (safetensors); `auto`: the newest of these weights that `pgig patterns` kept, or those that come "
+        "with pgig; `auto:REGIME`, of a regime; `none`."
+    ),
+]
 _MOST_THREADS = 512  # far more end torch itself
 
 
@@ -46,6 +53,23 @@ def set_threads(number: int | None) -> int | None:
 
         torch.set_num_threads(number)
     return number
+
+
+def patterns_file(patterns: str, load_model: "Callable[[], nn.Module]") -> Path | None:
+    """Which file holds the patterns that an option stands for; and a word on it where it was found, not given."""
+    word, _, regime = patterns.partition(":")
+    if word == "none":
+        return None
+    if word != "auto":
+        return Path(patterns)
+    from pgig.patterns.kept import find_file
+
+    found = find_file(load_model(), regime or None)
+    if found is not None:
+        errors.print(f"patterns: {found.source}", highlight=False, soft_wrap=True)
+    elif regime:
+        raise PgigError(f"no patterns of these weights with the regime {regime!r} are kept on this machine")
+    return None if found is None else found.path
 
 
 @dataclass(frozen=True)
@@ -99,35 +123,13 @@ class MethodOptions:
             "much and take little; variants such as `pgig+start=one`, and `module:name` for your own."
         ),
     ] = "all"
-    patterns: Annotated[
-        str,
-        typer.Option(
-            help="A file (safetensors); `auto`: the newest of these weights that `pgig patterns` kept, or those that "
-            "come with pgig; `auto:REGIME`, of a regime; `none`."
-        ),
-    ] = "auto"
+    patterns: PatternsOption = "auto"
     force: Annotated[bool, typer.Option("--force", help="Use patterns of other weights all the same.")] = False
     references: Annotated[
         Path | None, typer.Option(help="Images for expected_gradients; without, the other images.")
     ] = None
     score: Annotated[str, typer.Option(help="`probability` or `logit`.")] = "probability"
     seed: Annotated[int, typer.Option(help="Of all random draws.")] = 0
-
-    def patterns_file(self, load_model: "Callable[[], nn.Module]") -> Path | None:
-        """Which file holds the patterns, and a word on it where it was found, not given."""
-        word, _, regime = self.patterns.partition(":")
-        if word == "none":
-            return None
-        if word != "auto":
-            return Path(self.patterns)
-        from pgig.patterns.kept import find_file
-
-        found = find_file(load_model(), regime or None)
-        if found is not None:
-            errors.print(f"patterns: {found.source}", highlight=False, soft_wrap=True)
-        elif regime:
-            raise PgigError(f"no patterns of these weights with the regime {regime!r} are kept on this machine")
-        return None if found is None else found.path
 
 
 @dataclass(frozen=True)

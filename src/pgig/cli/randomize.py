@@ -7,7 +7,7 @@ import typer
 
 from pgig.cli.app import app
 from pgig.cli.groups import grouped
-from pgig.cli.options import ModelOptions, PreprocessOptions, Threads
+from pgig.cli.options import ModelOptions, PatternsOption, PreprocessOptions, Threads, patterns_file
 from pgig.cli.terminal import console, errors, goes_on, progress_of
 from pgig.errors import PgigError
 from pgig.files import check_target
@@ -20,9 +20,7 @@ def randomize(
     images: Annotated[Path, typer.Option(help="Folder of images to explain; or a zip or tar file.")],
     out: Annotated[Path, typer.Option(help="Folder of the run; given again, it goes on.")],
     image: PreprocessOptions,
-    patterns: Annotated[
-        Path | None, typer.Option(help="Patterns of this model (safetensors), to be kept frozen; without, none are.")
-    ] = None,
+    patterns: PatternsOption = "auto",
     estimate_from: Annotated[
         Path | None,
         typer.Option(help="Images to estimate patterns from anew at every stage; without, only frozen ones."),
@@ -54,8 +52,9 @@ def randomize(
 
     `pgig randomize --model mynet:make --images photos --methods gradient,integrated_gradients --out sanity`
     """
-    from pgig.explainers.registry import names_in
-    from pgig.patterns.patterns import Patterns
+    from pgig.explainers.registry import explainers, names_in
+    from pgig.explainers.together import needing_patterns
+    from pgig.patterns.kept import read_patterns
     from pgig.runs.ownership import owned
     from pgig.runs.randomize import Randomization, run_randomization
     from pgig.vision.image_folder import ImageFolder
@@ -67,14 +66,16 @@ def randomize(
     if out.resolve() == images.resolve():
         raise PgigError("--out is the folder of the images: give another")
     listed: Any = tuple(dict.fromkeys(mode.strip() for mode in modes.split(",") if mode.strip()))
+    model = load_model(network.model, network.weights)
+    chosen = names_in(methods)
+    file = patterns_file(patterns, lambda: model) if needing_patterns(explainers(chosen)) else None
     job = Randomization(
         model=network.model, images=ImageFolder.open(images).first(limit),
-        preprocess=image.preprocess(network.model, network.weights), methods=tuple(names_in(methods)), out=out,
-        patterns=Patterns.load(patterns) if patterns else None,
+        preprocess=image.preprocess(network.model, network.weights), methods=tuple(chosen), out=out,
+        patterns=None if file is None else read_patterns(file, model),
         estimation=ImageFolder.open(estimate_from).first(estimate_limit) if estimate_from else None,
         modes=listed, layers=layers, score=score, seed=seed,  # type: ignore[arg-type]
     )  # fmt: skip
-    model = load_model(network.model, network.weights)
     with owned(out):
         with goes_on(out), progress_of(f"{out.name}: randomised layers", "images") as progress:
             run_randomization(job, model, progress)

@@ -111,7 +111,9 @@ def _draw_scale(figure: "Figure", signed: bool, left: float, width: float, heigh
     strip.imshow(scale_colours(signed)[None], aspect="auto", extent=(0, 1, 0, 1))
     strip.set_xticks([0, 0.5, 1] if signed else [0, 1])
     low, high = _TOLD[signed]
-    strip.set_xticklabels([low, "0", high] if signed else [low, high], fontsize=7)
+    labels = strip.set_xticklabels([low, "0", high] if signed else [low, high], fontsize=7)
+    labels[0].set_horizontalalignment("left")
+    labels[-1].set_horizontalalignment("right")
     strip.set_yticks([])
     strip.tick_params(length=2, pad=1)
     strip.set_title(f"ends at the {PERCENTILE}th percentile", fontsize=6, color="0.4", pad=2, loc="left")

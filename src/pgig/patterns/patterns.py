@@ -136,6 +136,8 @@ class Patterns(Mapping[str, Tensor]):
                 facts = file.metadata() or {}
                 if "pgig moments" in facts:
                     raise PgigError(f"{path} holds moments: make patterns of them with Moments.load(path).patterns()")
+                if "pgig packed patterns" in facts:
+                    raise PgigError(f"{path} holds packed patterns, which need their model: pgig.find_patterns(model)")
                 about = json.loads(facts.get("pgig patterns", "{}"))
             check_seal(Path(path), "patterns", "seal" in about, is_ours="pgig patterns" in facts)
             layers = {name: LayerHealth(**layer) for name, layer in about.get("layers", {}).items()}

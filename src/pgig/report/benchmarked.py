@@ -15,8 +15,10 @@ class Benchmarked:
     areas: Mapping[str, float]
     spread: float  # a typical standard error of the difference between two methods
 
-    def place(self, method: str) -> str:
-        """Where a method stands, in words: `2nd of 15`."""
+    def place(self, method: str, signed: bool) -> str:
+        """Where a method stands as it is drawn, with its sign or by magnitude, in words: `2nd of 15`."""
+        if not signed and f"{method}+absolute" in self.areas:
+            method = f"{method}+absolute"
         if method not in self.areas:
             return "not measured"
         place = sorted(self.areas, key=lambda name: self.areas[name]).index(method) + 1
