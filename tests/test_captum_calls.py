@@ -507,3 +507,18 @@ def test_every_method_explains_layers(name, layer, side):
         inner = [lower(part) for part in (x, x0.expand_as(x), references)]
     wanted = pgig.attribute(name, upper, inner[0], [1, 0, 4], baseline=inner[1], references=inner[2], patterns=own)
     torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-14)
+
+
+def test_a_further_input_may_be_empty():
+    """As lists of indices are, of any length: only the first input has the rows."""
+
+    def model(x, indices):
+        return x.sum() + indices.sum()
+
+    ours, theirs = (
+        kind(model).attribute((torch.tensor([[1.0, 2.0]]), torch.tensor([])))
+        for kind in (pgig.captum.FeatureAblation, captum.attr.FeatureAblation)
+    )
+    assert all(torch.equal(one, other) for one, other in zip(ours, theirs, strict=True))
+    with pytest.raises(AssertionError, match="at least one row"):
+        pgig.captum.FeatureAblation(model).attribute((torch.zeros(0, 2), torch.tensor([1.0])))

@@ -70,9 +70,10 @@ def members_of(inputs: Tensors) -> tuple[Tensor, ...]:
 
 
 def checked_members(inputs: Any) -> tuple[Tensor, ...]:
+    """The first has the rows; a further one may be a list of indices of any length, and be empty."""
     members = members_of(inputs)
-    for x in members:
-        if not isinstance(x, Tensor) or x.dim() == 0 or len(x) == 0:
+    for number, x in enumerate(members):
+        if not isinstance(x, Tensor) or x.dim() == 0 or (number == 0 and len(x) == 0):
             found = tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__
             raise PgigError(f"inputs must be a tensor or a tuple of tensors with at least one row, got {found}")
     return members
