@@ -19,18 +19,21 @@ TARGET = Path(__file__).parents[1] / "src" / "pgig" / "report" / "benchmarked.js
 def main(runs: list[Path], model: str, network: str) -> None:
     areas: dict[str, numpy.ndarray] = {}
     images: set[tuple[str, ...]] = set()
+    digests: set[str] = set()
     for folder in runs:
         run = Run.read(folder)
         assert run.is_complete, f"{folder} is not finished"
         images.add(tuple(run.images))
+        digests.add(run.config["model"]["weights_digest"])
         areas |= {method: auc(curves) for method, curves in run.curves.items()}
-    assert len(images) == 1, "these runs are of different images"
-    (names,) = images
+    assert len(images) == len(digests) == 1, "these runs are of different images or weights"
+    (names,), (digest,) = images, digests
     errors = [numpy.std(areas[a] - areas[b], ddof=1) / len(names) ** 0.5 for a, b in itertools.combinations(areas, 2)]
     means = {method: round(float(values.mean()), 4) for method, values in areas.items()}
     known = json.loads(TARGET.read_text())
     known[model] = {
-        "network": network, "images": len(names), "areas": dict(sorted(means.items(), key=lambda item: item[1])),
+        "network": network, "weights_digest": digest, "images": len(names),
+        "areas": dict(sorted(means.items(), key=lambda item: item[1])),
         "spread": round(float(numpy.median(errors)), 4),
     }  # fmt: skip
     TARGET.write_text(json.dumps(known, indent=2) + "\n")

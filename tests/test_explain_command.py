@@ -3,6 +3,7 @@
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy
 import pytest
@@ -13,12 +14,11 @@ from PIL import Image
 import pgig
 from pgig.explainers.reading import reading_of
 from pgig.explainers.registry import QUICK_METHODS, SETS, explainers, known_explainers
-from pgig.measures.top_tenth import top_tenth
+from pgig.measures.top_tenth import agreement, top_tenth
 from pgig.vision.classes import class_of, default_classes, imagenet_classes
 from pgig.vision.models import load_model
 
 SMALL = ("--model", "net:make", "--size", "32", "--resize", "32")
-SLOW_TENTH = 10
 
 
 @pytest.fixture
@@ -124,8 +124,12 @@ def test_classes_go_by_number_and_name():
     names = imagenet_classes()
     assert len(names) == 1000
     assert class_of("egyptian  CAT", names, 1000) == class_of("285", names, 1000) == 285
-    assert default_classes("vgg16", 1000) == names
-    assert default_classes("vgg16", 10) == default_classes("net:make", 1000) == []
+    assert default_classes("vgg16", "vgg16.pth", None, 1000) == names
+    nothing = [("vgg16", None, 10), ("net:make", None, 1000), ("vgg16", "random", 1000)]
+    assert [default_classes(model, weights, None, count) for model, weights, count in nothing] == [[], [], []]
+    labelled = SimpleNamespace(config=SimpleNamespace(id2label={0: "yes", 1: "no"}))
+    assert default_classes("hf:some", None, labelled, 2) == ["yes", "no"]
+    assert default_classes("hf:some", None, labelled, 3) == []
 
 
 def test_removing_the_top_tenth_is_what_it_says():
@@ -133,17 +137,35 @@ def test_removing_the_top_tenth_is_what_it_says():
     x = torch.zeros(1, 1, 56, 56)
     corner = torch.zeros(56, 56, dtype=torch.bool)
     corner[:16, :16] = True
-    x[0, 0, corner] = torch.arange(256.0) % 2  # patches of 2 x 2 have a mean of one half
+    x[0, 0, corner] = torch.arange(256.0) % 2  # patches of 4 x 4 have a mean of one half
     maps = {"right": corner.double().numpy(), "wrong": (~corner).double().numpy()}
     found = top_tenth(lambda given: (given[:, 0] * corner * x[0, 0]).sum((1, 2)), x, maps, "it", 0)
     assert found.before == 128
     assert found.after["wrong"] == 128
-    # 64 patches, of 784 in all, and a tenth are 78: all of them lose half of their brightness
+    # 16 patches, of 196 in all, and a tenth are 20: all of them lose half of their brightness
     assert found.after["right"] == 64
     assert 64 < found.after_random < 128
     assert found.shown["right"][corner].all()
-    assert found.shown["right"].mean() == pytest.approx(78 / 784)
-    assert found.agreement["right"] == pytest.approx(-1, abs=0.3)
+    assert found.shown["right"].mean() == pytest.approx(20 / 196)
+    assert agreement(maps)["right"] == pytest.approx(-1)
+    assert agreement({"right": maps["right"]}) == {}
+
+
+@pytest.mark.parametrize("size", [1, 3, 8, 32, 56, 224])
+def test_removing_removes_something_at_any_size(size):
+    x = torch.rand(1, 3, size, size, generator=torch.Generator().manual_seed(0))
+    maps = {"it": numpy.random.default_rng(0).random((size, size))}
+    seen = []
+
+    def scores(given):
+        seen.append(given)
+        return given.sum((1, 2, 3))
+
+    found = top_tenth(scores, x, maps, "it", 0, at_once=1)
+    assert [len(given) for given in seen] == [1] * 10
+    changed = [bool((given != x).any()) for given in seen[1:]]
+    assert all(changed) == (size > 1)  # the mean of one pixel is itself
+    assert found.before == pytest.approx(float(x.sum()), rel=1e-5)
 
 
 def test_the_default_network_knows_what_it_sees():

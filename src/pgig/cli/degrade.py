@@ -86,7 +86,8 @@ def degrade(
     table = explainers(asked.methods)
     file = None
     if needing_patterns(table) and run.attributions_from is None:
-        file = patterns_file(asked.patterns, lambda: load_model(network.model, network.weights))
+        asked_for = _recorded_patterns(run.out) if asked.patterns == "auto" else None
+        file = patterns_file(asked_for or asked.patterns, lambda: load_model(network.model, network.weights))
     request = Request(
         model=network.model, weights=network.weights, images=run.images, limit=run.limit,
         preprocess=image.preprocess(network.model, network.weights), methods=tuple(table),
@@ -107,6 +108,15 @@ def degrade(
         with goes_on(run.out), standing_of(run.out.name) as say:
             standing = run_degradation(ready, say)
     _conclude(ready, standing)
+
+
+def _recorded_patterns(out: Path) -> str | None:
+    """A run goes on with the patterns that it began with, whatever was estimated since."""
+    from pgig.records.config import read_toml
+
+    path = out / "config.toml"
+    recorded = read_toml(path).get("files", {}).get("patterns") if path.is_file() else None
+    return recorded if isinstance(recorded, str) and Path(recorded).is_file() else None
 
 
 def _announce(ready: "Prepared") -> None:

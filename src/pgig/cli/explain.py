@@ -47,8 +47,8 @@ class QuickMethodOptions(MethodOptions):
     methods: Annotated[
         str,
         typer.Option(
-            help="Names, comma between (`pgig methods`); `quick`: integrated_gradients, pgig, pattern_attribution, "
-            "smoothgrad_squared and occlusion; `all`: the paper's ten and random; variants such as `pgig+start=one`, "
+            help="Names, comma between (`pgig methods`); `quick`: occlusion, guided_backprop, smooth_taylor, "
+            "integrated_gradients and pgig; `all`: the paper's ten and random; variants such as `pgig+start=one`, "
             "and `module:name` for your own."
         ),
     ] = "quick"
@@ -61,6 +61,9 @@ class OutputOptions:
     out: Annotated[Path, typer.Option(help="Folder to write to.")] = Path("explained")
     save_arrays: Annotated[
         bool, typer.Option("--save-arrays", help="Also write attributions with all that is known of them, and as .npy.")
+    ] = False
+    signed: Annotated[
+        bool, typer.Option("--signed", help="Draw PGIG with its sign, which turns where a picture is dark.")
     ] = False
     formats: Annotated[str, typer.Option(help="Of the sheets, comma between: `png`, `svg`, `pdf`.")] = "png"
     as_json: Annotated[
@@ -115,7 +118,7 @@ def explain(
         seed=asked.seed, targets=questions.target or [], contrasts=questions.contrast or [], top=questions.top,
         classes=questions.classes, out=output.out, save_arrays=output.save_arrays, formats=_formats(output.formats),
         options={name: value for name, value in (("steps", steps), ("samples", samples)) if value is not None},
-        batch_size=_batch_size(batch_size),
+        batch_size=_batch_size(batch_size), signed=output.signed,
     )  # fmt: skip
     quiet = output.as_json
     for what, left_out in work.lacking.items():

@@ -89,7 +89,7 @@ def patterns(
 
     `pgig patterns --model vgg16 --weights vgg16.npz --import patterns.npz --out vgg16.safetensors`
     """
-    from pgig.patterns.kept import keep_patterns
+    from pgig.patterns.kept import keep_patterns, why_not_kept
     from pgig.vision.models import load_model
     from pgig.vision.published import read_published_patterns
 
@@ -99,6 +99,9 @@ def patterns(
     # without a file to write, the checkpoint lies here
     beside = out if out is not None else Path(f"{name}-patterns.safetensors")
     _check_targets(beside, asked.moments, network.weights)
+    cannot = why_not_kept()
+    if cannot and out is None:
+        raise PgigError(f"{cannot}: give --out FILE, or another folder in PGIG_CACHE")
     model = load_model(network.model, network.weights)
     if imported is not None:
         found = read_published_patterns(imported).for_model(model)
@@ -107,7 +110,7 @@ def patterns(
     found = found.with_facts(regime=asked.regime if imported is None else "published")
     if out is not None:
         found.save(out)
-    kept = keep_patterns(found)
+    kept = None if cannot else keep_patterns(found)
     if imported is None and asked.moments is None:
         asked.checkpoint(beside).unlink(missing_ok=True)
     health = found.health()
@@ -116,7 +119,8 @@ def patterns(
         print(visible(str(health), lines=True))  # noqa: T201 (a wide table: no wrapping)
     else:
         console.print("--table shows every layer", highlight=False)
-    console.print(f"{f'wrote {out}; ' if out is not None else ''}kept as {kept}", highlight=False, soft_wrap=True)
+    told = [*([f"wrote {out}"] if out is not None else []), f"kept as {kept}" if kept else f"not kept: {cannot}"]
+    console.print("; ".join(told), highlight=False, soft_wrap=True)
 
 
 def _estimated(

@@ -98,6 +98,7 @@ def _print_truth(test: "TruthTest") -> None:
 
 
 def _write_examples(test: "TruthTest", out: Path) -> None:
+    from pgig.explainers.reading import drawn_by_magnitude
     from pgig.report.synthetic import write_sheet
     from pgig.synthetic.images import CLASSES, pixels
 
@@ -105,4 +106,5 @@ def _write_examples(test: "TruthTest", out: Path) -> None:
     write_sheet(
         out / f"examples-{test.setting}.png", list(pixels(test.examples.x)), list(test.examples.mask),
         {name: list(found) for name, found in test.example_attributions.items()}, titles,
+        drawn_by_magnitude(test.example_attributions),
     )  # fmt: skip

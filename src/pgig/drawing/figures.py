@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from pgig.drawing.heatmaps import PERCENTILE, as_pixels, heatmap, scale_colours
@@ -13,7 +14,8 @@ if TYPE_CHECKING:
 
 _CELL = 2.0  # inches
 _GAP = 0.2  # of a cell, for a title of up to two lines and the space between
-_TITLE, _LEGEND = 0.32, 0.62  # inches
+_TITLE, _LEGEND = 0.25, 0.62  # inches: a line of the title, the legend
+_LETTER = 0.1  # inches, of a title
 _TOLD = {True: ("against", "for"), False: ("nothing", "much")}
 
 
@@ -54,7 +56,7 @@ def show(
         corner = column * width, 1 - (row + 1) * height
         cell = figure_ax.inset_axes((*corner, width * (1 - _GAP / 2), height * (1 - _GAP)))
         cell.imshow(pixels, cmap="gray", vmin=0, vmax=1, interpolation="nearest")
-        cell.set_title(name, fontsize=9, pad=3)
+        cell.set_title(name, fontsize=9, pad=3, parse_math=False)
         cell.set_xticks([])
         cell.set_yticks([])
         for edge in cell.spines.values():
@@ -91,11 +93,16 @@ def _new_axis(columns: int, rows: int, title: str | None, kinds: Sequence[bool])
     from matplotlib.figure import Figure
 
     margin = 0.1
-    above, below = (_TITLE if title else 0), (_LEGEND if kinds else 0)
-    width, height = columns * _CELL + 2 * margin, rows * _CELL * (1 + _GAP) + 2 * margin + above + below
+    width = columns * _CELL + 2 * margin
+    lines = wrap(title, max(12, int(width / _LETTER))) if title else []
+    above, below = _TITLE * len(lines), (_LEGEND if kinds else 0)
+    height = rows * _CELL * (1 + _GAP) + 2 * margin + above + below
     figure = Figure(figsize=(width, height))
     if title:
-        figure.text(margin / width, 1 - above / 2 / height, title, fontsize=11, fontweight="bold", va="center")
+        figure.text(
+            margin / width, 1 - margin / height, "\n".join(lines), fontsize=11, fontweight="bold", va="top",
+            parse_math=False,
+        )  # fmt: skip
     inside = height - 2 * margin - above - below
     axis: Axes = figure.add_axes(
         (margin / width, (margin + below) / height, 1 - 2 * margin / width, inside / height)

@@ -17,7 +17,7 @@ from pgig.methods.rules import plain
 from pgig.network.outputs import answer_of
 from pgig.subject.context import Context
 from pgig.subject.rows import check_rows
-from pgig.subject.scores import Target
+from pgig.subject.scores import Score, Target
 from pgig.subject.subject import Subject
 
 
@@ -57,8 +57,6 @@ class Occlusion:
         return replace(self, **{key: typed(value, self.options[key]) for key, value in values.items()})
 
     def explain(self, subject: Subject, x: Tensor, target: Tensor, context: Context) -> Tensor:
-        if callable(context.score):
-            raise PgigError("occlusion takes the score 'probability' or 'logit', not a function")
         return self(subject, x, target, context.score)
 
     def __call__(
@@ -66,29 +64,31 @@ class Occlusion:
         model: nn.Module | Subject,
         x: Tensor,
         target: Target = None,
-        score: str = "probability",
+        score: Score = "probability",
         incremental: bool = True,
     ) -> Tensor:
         """Attributions shaped like x, [n, channels, height, width], the same in every channel.
 
         target: a class for all, one for each, or None for the predicted ones.
+        score: "probability", "logit", or a function of the model's output that gives one number for each input.
         incremental: compute only what each window reaches, where the model can be treated so.
         """
-        check_score(score)
+        if not callable(score):
+            check_score(score)
         subject = Subject.of(model)
         subject.check([plain])
         if not isinstance(x, Tensor) or x.dim() != 4 or len(x) == 0:
             raise PgigError("occlusion needs a tensor of images, [n, channels, height, width]")
         if not bool(x.isfinite().all()):
             raise PgigError("inputs have NaN or infinite values")
-        target = _classes(subject, x, target)
+        classes = None if callable(score) else _classes(subject, x, target)
         check_rows(
             subject, [x], [torch.full_like(x, self.baseline)], score, lambda given, _: subject(given[0].clone()),
             remedy="occlusion, which puts many covered images through at once, cannot take it",
         )  # fmt: skip
         boxes = self.boxes(x.shape[2], x.shape[3])
-        return torch.cat([self._map(subject, x[n : n + 1], target[n : n + 1], score, boxes, incremental)
-                          for n in range(len(x))])  # fmt: skip
+        return torch.cat([self._map(subject, x[n : n + 1], None if classes is None else classes[n : n + 1], score,
+                                    boxes, incremental) for n in range(len(x))])  # fmt: skip
 
     def boxes(self, height: int, width: int) -> Boxes:  # [windows, 2, (lo, hi)]
         """All windows, row by row. Those that would go beyond the border end there."""
@@ -97,12 +97,14 @@ class Occlusion:
         down, across = (_intervals(size, self.window, self.stride) for size in (height, width))
         return numpy.array([[one, other] for one in down for other in across])
 
-    def _map(self, subject: Subject, x: Tensor, target: Tensor, score: str, boxes: Boxes, incremental: bool) -> Tensor:
+    def _map(
+        self, subject: Subject, x: Tensor, target: Tensor | None, score: Score, boxes: Boxes, incremental: bool
+    ) -> Tensor:
         fill = torch.full_like(x, self.baseline)
         with torch.no_grad():
-            intact = _finite(score_of(answer_of(subject(x.clone())), target, score).double())
+            intact = _finite(_scores(answer_of(subject(x.clone())), target, score).double())
             outputs = window_outputs(subject, x, boxes, fill, incremental)
-            scores = _finite(score_of(outputs, target.expand(len(outputs)), score).double())
+            scores = _finite(_scores(outputs, target, score).double())
         total = torch.zeros(x.shape[2:], dtype=torch.float64, device=x.device)
         covers = torch.zeros_like(total)
         for fall, ((top, bottom), (left, right)) in zip((intact - scores).tolist(), boxes.tolist(), strict=True):
@@ -119,10 +121,20 @@ def occlusion(
     window: int = 16,
     stride: int = 8,
     baseline: float = 0.0,
-    score: str = "probability",
+    score: Score = "probability",
 ) -> Tensor:
     """An occlusion map for each image, shaped like the inputs. See `Occlusion`."""
     return Occlusion(window, stride, baseline)(model, inputs, target, score)
+
+
+def _scores(outputs: Tensor, target: Tensor | None, score: Score) -> Tensor:  # [windows, classes] -> [windows]
+    if not callable(score):
+        assert target is not None
+        return score_of(outputs, target.expand(len(outputs)), score)
+    found = score(outputs)
+    if not isinstance(found, Tensor) or found.shape != outputs.shape[:1]:
+        raise PgigError("a score must give one number for each input")
+    return found
 
 
 def _classes(subject: Subject, x: Tensor, target: Target) -> Tensor:

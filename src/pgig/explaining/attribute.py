@@ -124,7 +124,8 @@ def attribute_all(
         raise PgigError(f"side={side!r} is of a layer: give layer= too")
     if layer is not None and not isinstance(layer, nn.Module) and not layer:
         raise PgigError("layer= is the name of a layer, a module, or several of them")
-    subject, given = Subject.of(model, given_or_found(patterns, model)), inputs
+    needs_patterns = any(method.rule.needs_patterns for method in table.values())
+    subject, given = Subject.of(model, given_or_found(patterns, model, needs_patterns)), inputs
     if layer is not None:
         inner = inner_call(
             subject, layer, side, inputs, baseline, references, forward_args, forward_kwargs,

@@ -17,8 +17,9 @@ from pgig.digests import digest_of
 from pgig.errors import PgigError
 from pgig.explainers.methods import MethodExplainer, stepping
 from pgig.explainers.protocol import Explainer
+from pgig.explainers.reading import reading_of
 from pgig.explainers.registry import explainers
-from pgig.explainers.together import explain_group, sharing
+from pgig.explainers.together import explain_group, needing_patterns, sharing
 from pgig.methods.points import Line
 from pgig.methods.rules import plain
 from pgig.methods.summaries import mean
@@ -63,8 +64,8 @@ def explain(
 
     Everything else is explained at `pgig.attribute_all`.
     """
-    subject = Subject.of(model, given_or_found(patterns, model))
     table, options = stepping(explainers(methods), options)
+    subject = Subject.of(model, given_or_found(patterns, model, bool(needing_patterns(table))))
     table = _with_options(table, options)
     context = Context(
         score=score, seed=seed, ids=ids, references=references, black=black, baseline=baseline, batch_size=batch_size,
@@ -131,6 +132,7 @@ class _Asked:
         self.target = _as_target(explained.classes, batch.device)
 
     def explanation(self, name: str, explainer: Explainer, attribution: Tensors, seconds: float) -> Explanation:
+        reading = reading_of(explainer)
         return Explanation(
             method=name,
             attribution=_arrays(attribution),
@@ -144,6 +146,8 @@ class _Asked:
             weights_digest=self._weights_digest,
             patterns_digest=self._patterns_digest if explainer.needs.patterns else None,
             seconds=seconds,
+            signed=reading.signed,
+            sentence=reading.sentence,
         )
 
     @cached_property

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from pgig.errors import PgigError, PgigWarning
+from pgig.explainers.registry import explainers
+from pgig.explainers.together import needing_patterns
 from pgig.explaining.example import embedding_of
 from pgig.explaining.explain import explain
 from pgig.network.checks import FAILURES
@@ -56,7 +58,7 @@ def explain_tokens(
     Nothing is wrapped or hooked: the embedding's output is an inner place (`pgig.Subject(model, at=...)`). Padding, as
     the attention mask says, is explained like all else, and not shown.
     """
-    subject = Subject.of(model, given_or_found(patterns, model))
+    subject = Subject.of(model, given_or_found(patterns, model, bool(needing_patterns(explainers(methods)))))
     if isinstance(input_ids, Mapping):  # what a tokenizer gives
         forward_kwargs = {**{k: v for k, v in input_ids.items() if k != "input_ids"}, **(forward_kwargs or {})}
         input_ids = input_ids.get("input_ids")  # type: ignore[assignment]

@@ -12,9 +12,9 @@ from pgig.degradation.fills import patch_mean
 from pgig.degradation.grid import PatchGrid
 from pgig.draws import draws
 
-_ACROSS = 28  # patches along the shorter side
+_ACROSS, _SMALLEST = 28, 4  # patches along the shorter side; pixels: the mean of fewer hardly removes anything
 _RANDOM = 8  # random tenths
-_AT_ONCE = 16  # images
+Maps = Mapping[str, NDArray[numpy.float64]]  # [height, width] each
 
 
 class TopTenth(NamedTuple):
@@ -22,15 +22,13 @@ class TopTenth(NamedTuple):
     after: dict[str, float]
     after_random: float  # the mean of several
     shown: dict[str, NDArray[numpy.bool_]]  # [height, width]: the tenth
-    agreement: dict[str, float]  # mean rank correlation with the others, where there are others
 
 
 def top_tenth(
-    scores: Callable[[Tensor], Tensor], x: Tensor, maps: Mapping[str, NDArray[numpy.float64]], name: str, seed: int
+    scores: Callable[[Tensor], Tensor], x: Tensor, maps: Maps, name: str, seed: int, at_once: int = 16
 ) -> TopTenth:
-    """Of one image [1, channels, height, width]; maps: [height, width] each; name: what random draws go by."""
-    height, width = x.shape[2:]
-    grid = PatchGrid(height, width, max(1, min(height, width) // _ACROSS))
+    """Of one image [1, channels, height, width]; name: what random draws go by; at_once: images."""
+    grid = _grid(*x.shape[2:])
     sums = torch.stack([grid.sums(torch.from_numpy(m.copy())[None, None])[0] for m in maps.values()])
     count = max(1, round(len(grid) / 10))
     drawn = draws(seed, name, "a random tenth")
@@ -39,20 +37,29 @@ def top_tenth(
     chosen.scatter_(1, torch.cat([sums, noise.double()]).topk(count, 1).indices, True)
     removed = torch.where(grid.mask(chosen), patch_mean(x, grid), x)
     with torch.no_grad():
-        found = torch.cat([scores(part) for part in torch.split(torch.cat([x, removed]), _AT_ONCE)]).double().tolist()
+        parts = torch.split(torch.cat([x, removed]), at_once)
+        found = torch.cat([scores(part) for part in parts]).double().tolist()
     after = dict(zip(maps, found[1:], strict=False))
     shown = dict(zip(maps, grid.mask(chosen)[:, 0].numpy(), strict=False))
-    return TopTenth(found[0], after, sum(found[-_RANDOM:]) / _RANDOM, shown, _agreement(list(maps), sums.numpy()))
+    return TopTenth(found[0], after, sum(found[-_RANDOM:]) / _RANDOM, shown)
 
 
-def _agreement(names: list[str], sums: NDArray[numpy.float64]) -> dict[str, float]:
-    if len(names) < 2:
+def agreement(maps: Maps) -> dict[str, float]:
+    """Each map's mean rank correlation with the others, over patches; of one map alone there is none."""
+    if len(maps) < 2:
         return {}
-    ranks = numpy.stack([_ranks(row) for row in sums])
+    grid = _grid(*next(iter(maps.values())).shape)
+    sums = [grid.sums(torch.from_numpy(m.copy())[None, None])[0].numpy() for m in maps.values()]
+    ranks = numpy.stack([_ranks(one) for one in sums])
     centred = ranks - ranks.mean(1, keepdims=True)
     sizes = numpy.sqrt((centred**2).sum(1))
     matrix = centred @ centred.T / numpy.maximum(numpy.outer(sizes, sizes), 1e-12)
-    return {name: float((matrix[i].sum() - matrix[i, i]) / (len(names) - 1)) for i, name in enumerate(names)}
+    return {name: float((matrix[i].sum() - matrix[i, i]) / (len(maps) - 1)) for i, name in enumerate(maps)}
+
+
+def _grid(height: int, width: int) -> PatchGrid:
+    shorter = min(height, width)
+    return PatchGrid(height, width, max(shorter // _ACROSS, min(_SMALLEST, shorter)))
 
 
 def _ranks(values: NDArray[numpy.float64]) -> NDArray[numpy.float64]:

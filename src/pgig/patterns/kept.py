@@ -1,15 +1,19 @@
 """Patterns that are there already: those that were estimated on this machine, and those that come with pgig."""
 
 import os
+import warnings
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from pgig.digests import digest_of
-from pgig.errors import PgigError
+from pgig.errors import PgigError, PgigWarning
+from pgig.files import check_target
 from pgig.patterns.packed import is_packed, load_packed, packed_about
 from pgig.patterns.patterns import Patterns
 from pgig.subject.subject import Subject
@@ -31,6 +35,15 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pgig"
 
 
+def why_not_kept() -> str | None:
+    """What is in the way of keeping patterns, if anything."""
+    try:
+        check_target(cache_folder() / "patterns" / "any" / "file")
+    except PgigError as error:
+        return str(error)
+    return None
+
+
 def keep_patterns(patterns: Patterns) -> Path:
     """Put patterns where those of the same weights are looked for."""
     if patterns.digest is None:
@@ -44,9 +57,12 @@ def keep_patterns(patterns: Patterns) -> Path:
 def find_file(model: nn.Module | Subject, regime: str | None = None) -> Found | None:
     """The newest that were kept for these weights, of a regime or of any; or else those that come with pgig."""
     digest = Subject.of(model).known_digest
-    for path in sorted(_folder(digest).glob("*.safetensors"), key=lambda path: path.stat().st_mtime, reverse=True):
-        if regime in (None, path.stem.rpartition("-")[0]):
+    for path in _newest_first(_folder(digest)):
+        if regime not in (None, path.stem.rpartition("-")[0]):
+            continue
+        if _is_readable(path):
             return Found(path, f"{path}, kept on this machine")
+        warnings.warn(f"{path} is damaged, and passed over: delete it", PgigWarning, stacklevel=2)
     for path in shipped_files():
         about = packed_about(path)
         if about["digest"] == digest and regime in (None, about["facts"].get("regime")):
@@ -60,17 +76,21 @@ def find_patterns(model: nn.Module | Subject, regime: str | None = None) -> Patt
     return None if found is None else read_patterns(found.path, Subject.of(model).module)
 
 
-def read_patterns(path: Path, model: nn.Module) -> Patterns:
-    """From a file of either kind, for a model."""
-    return load_packed(path, model) if is_packed(path) else Patterns.load(path)
+def read_patterns(path: Path, model: nn.Module, force: bool = False) -> Patterns:
+    """From a file of either kind, for a model. force: packed ones for other weights too."""
+    return load_packed(path, model, force) if is_packed(path) else Patterns.load(path)
 
 
-def given_or_found(patterns: Mapping[str, Tensor] | Auto | None, model: Any) -> Mapping[str, Tensor] | None:
-    """What "auto" stands for, for a model; anything else as it is."""
+def given_or_found(
+    patterns: Mapping[str, Tensor] | Auto | None, model: Any, needed: bool
+) -> Mapping[str, Tensor] | None:
+    """What "auto" stands for, for a model, where patterns are needed; anything else as it is."""
     if not isinstance(patterns, str):
         return patterns
     if patterns != "auto":
         raise PgigError(f"patterns are a mapping of layers to tensors, or 'auto', got {patterns!r}")
+    if not needed:
+        return None
     found = find_patterns(model)
     if found is None:
         raise PgigError(
@@ -84,6 +104,24 @@ def shipped_files() -> Iterator[Path]:
     """The packed patterns in this package."""
     folder = files("pgig.patterns").joinpath("shipped")
     return (Path(str(entry)) for entry in folder.iterdir() if entry.name.endswith(".safetensors"))
+
+
+def _newest_first(folder: Path) -> list[Path]:
+    """What is deleted meanwhile is not there."""
+    times: dict[Path, float] = {}
+    for path in folder.glob("*.safetensors"):
+        with suppress(FileNotFoundError):
+            times[path] = path.stat().st_mtime
+    return sorted(times, key=lambda path: times[path], reverse=True)
+
+
+def _is_readable(path: Path) -> bool:
+    """Is there a header, at least? All of a file is checked when it is read."""
+    try:
+        with safe_open(path, "pt"):
+            return True
+    except (SafetensorError, OSError):
+        return False
 
 
 def _folder(digest: str) -> Path:

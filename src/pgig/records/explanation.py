@@ -48,6 +48,8 @@ class Explanation:
     patterns_digest: str | None = None
     seconds: float = 0.0  # for the whole batch; what methods share is shared out evenly
     label: str = ""  # what was asked, in words
+    signed: bool = True  # has it two sides, for and against? Otherwise it is drawn by magnitude
+    sentence: str = ""  # how to read its colours
     version: str = __version__  # of pgig, that made it
 
     def __post_init__(self) -> None:
@@ -76,9 +78,9 @@ class Explanation:
         return f"Explanation by {self.method} of {shapes}, in {self.seconds:.2f} s"
 
     def heatmap(self, number: int = 0, *, overlay: bool = False) -> NDArray[numpy.uint8]:
-        """RGB pixels of one input's attribution: red for the class, blue against it, white nothing."""
+        """RGB pixels of one input's attribution: red for the class, blue against it; purple without sides."""
         one = self[number]
-        return heatmap(one._image("attribution"), one._image("input") if overlay else None)
+        return heatmap(one._image("attribution"), one._image("input") if overlay else None, signed=self.signed)
 
     def show(self, **options: Any) -> "Figure":
         """A figure: the inputs and their heat maps. Options are those of `pgig.show`."""
@@ -87,7 +89,7 @@ class Explanation:
             name = self.method if len(self) == 1 else f"{number}: {self.method}"
             cells[f"{name}\n{one.told}"] = one._image("attribution")[0]
         image = self._image("input")[0] if len(self) == 1 else None
-        return show(cells, image, **options)
+        return show(cells, image, **{"magnitudes": not self.signed, **options})
 
     @property
     def told(self) -> str:
@@ -148,7 +150,8 @@ class Explanation:
                 source = f"data:image/png;base64,{b64encode(png).decode()}"
                 caption = f"<figcaption>{escape(one.told)}</figcaption>"
                 pictures.append(f'<figure style="display:inline-block"><img src="{source}"/>{caption}</figure>')
-        legend = "<p>red: for the class, blue: against it, white: nothing</p>" if pictures else ""
+        told = self.sentence or "red: for the class, blue: against it, white: nothing"
+        legend = f"<p>{escape(told)}</p>" if pictures else ""
         return f"<table>{rows}</table>{''.join(pictures)}{legend}"
 
     def _png(self) -> bytes | None:

@@ -11,6 +11,7 @@ class Benchmarked:
     """Areas under the degradation curve on one network: lower is better."""
 
     network: str
+    weights_digest: str
     images: int
     areas: Mapping[str, float]
     spread: float  # a typical standard error of the difference between two methods
@@ -25,10 +26,11 @@ class Benchmarked:
         return f"{_ordinal(place)} of {len(self.areas)}"
 
 
-def benchmarked(model: str) -> Benchmarked | None:
-    """Of a network by its name, if it was measured."""
+def benchmarked(model: str, weights_digest: str) -> Benchmarked | None:
+    """Of a network by its name, if it was measured with these weights."""
     known = json.loads(files("pgig.report").joinpath("benchmarked.json").read_text(encoding="utf-8"))
-    return Benchmarked(**known[model]) if model in known else None
+    found = Benchmarked(**known[model]) if model in known else None
+    return found if found is not None and found.weights_digest == weights_digest else None
 
 
 def _ordinal(number: int) -> str:

@@ -18,9 +18,9 @@ class ShownMap:
     sentence: str  # how to read its colours
     signed: bool
     map: str  # addresses of pictures: all of the map, and the most important tenth
-    top: str
+    top: str  # empty where nothing is ranked
     seconds: float
-    after: float  # the score when its top tenth is removed
+    after: float | None  # the score when its top tenth is removed; None: the map is zero everywhere
     agreement: float | None  # mean rank correlation with the other methods
 
 
@@ -66,15 +66,16 @@ def shown(value: float, is_share: bool) -> str:
 
 def believing(question: ShownQuestion) -> str:
     """Which should I believe? A paragraph from what was measured on this picture."""
-    if not question.maps:
-        return ""
-    best = min(question.maps, key=lambda one: one.after)
+    after = {one.method: one.after for one in question.maps if one.after is not None}
+    if not after:
+        return "All maps are zero everywhere: there is nothing to believe."
+    best = min(after, key=lambda method: after[method])
     told = (
-        f"Taking away the tenth of the picture that {best.method} ranks highest changes the score from "
-        f"{shown(question.before, question.is_share)} to {shown(best.after, question.is_share)}; a random tenth, to "
+        f"Taking away the tenth of the picture that {best} ranks highest changes the score from "
+        f"{shown(question.before, question.is_share)} to {shown(after[best], question.is_share)}; a random tenth, to "
         f"{shown(question.after_random, question.is_share)}."
     )
-    idle = [one.method for one in question.maps if one.after >= question.after_random]
+    idle = [method for method, score in after.items() if score >= question.after_random]
     if idle:
         told += f" No better than a random tenth here: {', '.join(idle)}."
     agreeing = [one.agreement for one in question.maps if one.agreement is not None]

@@ -1,6 +1,6 @@
 """What the stress test and the known-truth test leave behind: tables and figures in a folder."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -94,5 +94,6 @@ def write_sheet(
     masks: Sequence[Any],
     attributions: Mapping[str, Sequence[Any]],
     titles: Sequence[str],
+    magnitudes: Collection[str] = (),
 ) -> str:
-    return write_figure(truth_sheet(pixels, masks, attributions, titles), path)
+    return write_figure(truth_sheet(pixels, masks, attributions, titles, magnitudes), path)

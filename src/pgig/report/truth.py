@@ -1,6 +1,6 @@
 """Figures of the known-truth test."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy
@@ -12,16 +12,20 @@ from pgig.statistics import Interval
 
 
 def truth_sheet(
-    pixels: Sequence[Any], masks: Sequence[Any] | None, attributions: Mapping[str, Sequence[Any]], titles: Sequence[str]
+    pixels: Sequence[Any],
+    masks: Sequence[Any] | None,
+    attributions: Mapping[str, Sequence[Any]],
+    titles: Sequence[str],
+    magnitudes: Collection[str] = (),
 ) -> Figure:
-    """One row per image: the image, the mask if there are any, and a heat map per method."""
+    """One row per image: the image, the mask if there are any, and a heat map per method, of some by magnitude."""
     heads = ["image", *(["truth"] if masks is not None else []), *attributions]
     cell = 1.15
     figure = Figure(figsize=(cell * len(heads) + 0.3, cell * len(pixels) + 0.75), layout="constrained")
     axes = figure.subplots(len(pixels), len(heads), squeeze=False)
     for row, image in enumerate(pixels):
         cells = [as_pixels(image), *([] if masks is None else [numpy.asarray(masks[row], dtype=float)])]
-        cells += [heatmap(found[row]) for found in attributions.values()]
+        cells += [heatmap(found[row], signed=name not in magnitudes) for name, found in attributions.items()]
         for column, (ax, shown) in enumerate(zip(axes[row], cells, strict=True)):
             ax.imshow(shown, cmap="gray", vmin=0, vmax=1, interpolation="nearest")
             ax.set_xticks([])

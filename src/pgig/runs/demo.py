@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 from torch import nn
 
 from pgig.degradation import DenseEvaluator, Protocol, degrade, scored_by
+from pgig.digests import digest_of
 from pgig.errors import PgigError
+from pgig.explainers.reading import drawn_by_magnitude
 from pgig.files import check_target, written
 from pgig.methods.table import METHODS
 from pgig.patterns.patterns import Patterns
@@ -22,10 +24,12 @@ from pgig.report.synthetic import VERDICT_HEAD, verdict_rows, write_sheet, write
 from pgig.report.truth import truth_bars
 from pgig.runs.photographs import explain_photographs
 from pgig.statistics import Interval, auc
+from pgig.subject.subject import Subject
 from pgig.synthetic import StressTest, TruthTest, embedded, embedded_patterns, stress_test, truth_test
 from pgig.synthetic.images import CLASSES, SETTINGS, pixels
 from pgig.synthetic.networks import Variant
 from pgig.synthetic.stress import FOLLOWS, LEAVES_ALONE
+from pgig.vision.models import load_model
 from pgig.vision.names import DEFAULT_MODEL
 
 # a context that shows progress of what is named, counted in a unit
@@ -82,7 +86,7 @@ def run_demo(out: Path, stage: Stage, *, model: Variant = "plain", images: int =
         out / "index.html",
         "demo.html",
         pictures=pictures,
-        benchmarked=benchmarked(DEFAULT_MODEL),
+        benchmarked=benchmarked(DEFAULT_MODEL, digest_of(Subject(load_model(DEFAULT_MODEL)).digest)),
         believing=believing,
         shown=shown,
         model=model,
@@ -148,4 +152,5 @@ def _sheet(truth: dict[str, TruthTest], out: Path) -> str:
         [test.examples.mask[i] for test, i in shown],
         {name: [test.example_attributions[name][i] for test, i in shown] for name in methods},
         [f"{test.setting}\n{CLASSES[int(test.examples.label[i])]}" for test, i in shown],
+        drawn_by_magnitude(methods),
     )

@@ -1,5 +1,6 @@
 """Explaining pictures: which methods can, what they say, how far to believe it, and writing it down."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,13 +15,14 @@ from pgig.drawing.encoded import as_address, mask_address
 from pgig.drawing.figures import show
 from pgig.drawing.heatmaps import heatmap, strengths
 from pgig.errors import PgigError
+from pgig.explainers.methods import MethodExplainer
 from pgig.explainers.protocol import Explainer
-from pgig.explainers.reading import reading_of
+from pgig.explainers.reading import is_control, reading_of
 from pgig.explainers.registry import SETS, explainers, names_in
 from pgig.explainers.together import needing_patterns, needing_references, sharing
 from pgig.explaining.explain import explain
 from pgig.files import written
-from pgig.measures.top_tenth import TopTenth, top_tenth
+from pgig.measures.top_tenth import TopTenth, agreement, top_tenth
 from pgig.records.explanation import Explanation
 from pgig.report.explained import ShownMap, ShownQuestion
 from pgig.runs.questions import Question
@@ -28,6 +30,7 @@ from pgig.subject.subject import Subject
 from pgig.vision.models import output_for
 from pgig.vision.pictures import Picture
 
+_AT_ONCE = 8  # images with something removed
 _SMOOTH = 1 / 75  # of the shorter side: the width of the Gaussian that maps are smoothed with on the page
 
 
@@ -71,12 +74,14 @@ def answer(
     methods: Sequence[str],
     references: Sequence[Tensor] = (),
     *,
+    signed: bool = False,
     ready: Callable[[str, Explanation], object] = lambda name, explanation: None,
     progress: Callable[[int, int], object] | None = None,
     **options: Any,
 ) -> Answer:
     """Each method's explanation is handed to `ready` as soon as it is there; one that does not fit is left out.
 
+    signed: PGIG is to be drawn with its sign.
     Random draws go by the picture's name: they do not depend on what else is explained.
     """
     drawn_from = torch.cat(list(references)) if references else None
@@ -87,15 +92,19 @@ def answer(
         say = None if progress is None else _part(progress, number, len(groups))
         for names in _tries(group):
             try:
+                table = {name: _from_one(explainer, question) for name, explainer in explainers(names).items()}
                 explained = explain(
-                    subject, picture.x, names, question.target, references=drawn_from, ids=[picture.name],
+                    subject, picture.x, table, question.target, references=drawn_from, ids=[picture.name],
                     score=question.score, progress=say, **_options_for(names, options),
                 )  # fmt: skip
             except PgigError as error:
                 left_out |= {name: str(error) for name in names}
                 continue
             for name in names:
-                found[name] = replace(explained[name], label=question.title)
+                reading = reading_of(table[name], signed)
+                found[name] = replace(
+                    explained[name], label=question.title, signed=reading.signed, sentence=reading.sentence
+                )
                 left_out.pop(name, None)
                 ready(name, found[name])
             if len(names) == len(group):
@@ -113,6 +122,13 @@ def _tries(group: Mapping[str, Explainer]) -> Iterator[list[str]]:
         yield from ([name] for name in group)
 
 
+def _from_one(explainer: Explainer, question: Question) -> Explainer:
+    """Backpropagation from the score itself turns all signs where that is negative, as only a probability never is."""
+    if question.score == "probability" or not isinstance(explainer, MethodExplainer) or "start" in explainer.own:
+        return explainer
+    return explainer.with_options(start="one")
+
+
 def _part(progress: Callable[[int, int], object], number: int, count: int) -> Callable[[int, int], object]:
     return lambda done, total: progress(round(100 * (number + done / max(1, total))), 100 * count)
 
@@ -123,33 +139,63 @@ def _options_for(names: Sequence[str], options: Mapping[str, Any]) -> dict[str, 
     return {key: value for key, value in options.items() if key not in ("steps", "samples") or key in having}
 
 
-def judged(subject: Subject, picture: Picture, found: Answer, seed: int) -> TopTenth:
-    """What removing shows, and how far the methods agree."""
-    maps = {name: _strengths(name, explanation) for name, explanation in found.explanations.items()}
-    return top_tenth(
-        lambda x: found.question.scores(output_for(subject.module, x)), picture.x, maps, picture.name, seed
-    )
+@dataclass(frozen=True)
+class Judgement:
+    """What removing shows, and how far the methods agree. A map that is zero everywhere ranks nothing."""
+
+    removed: TopTenth
+    agreement: dict[str, float]
 
 
-def shown_question(picture: Picture, found: Answer, judgement: TopTenth) -> ShownQuestion:
-    """For the page."""
+def judged(subject: Subject, picture: Picture, found: Answer, seed: int, one_by_one: bool) -> Judgement:
+    """one_by_one: the model takes single images only, or mixes those that it is given together."""
+    table = explainers(list(found.explanations))
+    ranking = {name: one for name, one in found.explanations.items() if not is_blank(one)}
+    maps = {name: strengths(one.attribution, signed=one.signed) for name, one in ranking.items()}
+
+    def removed(at_once: int) -> TopTenth:
+        if not maps:
+            return TopTenth(float(found.question.scores(output_for(subject.module, picture.x))), {}, math.nan, {})
+        return top_tenth(
+            lambda x: found.question.scores(output_for(subject.module, x)), picture.x, maps, picture.name, seed, at_once
+        )
+
+    try:
+        removal = removed(1 if one_by_one else _AT_ONCE)
+    except PgigError:  # it may take single images only
+        removal = removed(1)
+    # signs differ in meaning: how far methods agree on what counts is asked of magnitudes
+    compared = {
+        name: strengths(ranking[name].attribution, signed=False) for name in maps if not is_control(table[name])
+    }
+    return Judgement(removal, agreement(compared))
+
+
+def is_blank(explanation: Explanation) -> bool:
+    return not numpy.any(explanation.attribution)
+
+
+def shown_question(
+    picture: Picture, found: Answer, judgement: Judgement, lacking: Mapping[str, str]
+) -> ShownQuestion:  # fmt: skip
+    """For the page. lacking: methods that were left out for all pictures, and why."""
     smooth = _SMOOTH * min(picture.pixels.shape[1:])
     maps = []
     for name, explanation in found.explanations.items():
-        explainer = explainers([name])[name]
-        reading = reading_of(explainer)
+        top = judgement.removed.shown.get(name)
         maps.append(
             ShownMap(
-                method=name, about=explainer.about, sentence=reading.sentence, signed=reading.signed,
-                map=as_address(heatmap(explanation.attribution, signed=reading.signed, smooth=smooth)),
-                top=mask_address(judgement.shown[name]), seconds=explanation.seconds, after=judgement.after[name],
-                agreement=judgement.agreement.get(name),
+                method=name, about=explainers([name])[name].about, sentence=explanation.sentence,
+                signed=explanation.signed,
+                map=as_address(heatmap(explanation.attribution, signed=explanation.signed, smooth=smooth)),
+                top="" if top is None else mask_address(top), seconds=explanation.seconds,
+                after=judgement.removed.after.get(name), agreement=judgement.agreement.get(name),
             )
         )  # fmt: skip
     return ShownQuestion(
         title=found.question.title, score=found.question.told, is_share=found.question.score == "probability",
-        before=judgement.before, after_random=judgement.after_random, maps=maps,
-        left_out=[f"{name} ({reason})" for name, reason in found.left_out.items()],
+        before=judgement.removed.before, after_random=judgement.removed.after_random, maps=maps,
+        left_out=[f"{name} ({reason})" for name, reason in {**lacking, **found.left_out}.items()],
     )  # fmt: skip
 
 
@@ -161,7 +207,7 @@ def write_map(name: str, explanation: Explanation, folder: Path, *, save_arrays:
     """A method's heat map, and its arrays with all that is known beside them, as soon as they are there."""
     made = [folder / f"{name}.png"]
     with written(made[0]) as path:
-        Image.fromarray(heatmap(explanation.attribution, signed=_is_signed(name))).save(path)
+        Image.fromarray(heatmap(explanation.attribution, signed=explanation.signed)).save(path)
     if save_arrays:
         made += [folder / f"{name}.safetensors", folder / f"{name}.npy"]
         explanation.save(made[1])
@@ -175,17 +221,9 @@ def write_sheets(
 ) -> list[Path]:
     """All heat maps of one question in one figure, with title, legend and scale."""
     arrays = {name: explanation.attribution[0] for name, explanation in found.explanations.items()}
-    magnitudes = [name for name in arrays if not _is_signed(name)]
+    magnitudes = [name for name, explanation in found.explanations.items() if not explanation.signed]
     made = [folder / f"sheet.{ending}" for ending in formats]
     for target in made:
         with written(target) as path:
             show(arrays, picture.pixels, path=path, title=title, magnitudes=magnitudes)
     return made
-
-
-def _is_signed(name: str) -> bool:
-    return reading_of(explainers([name])[name]).signed
-
-
-def _strengths(name: str, explanation: Explanation) -> Any:
-    return strengths(explanation.attribution, signed=_is_signed(name))

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy
 from torch import Tensor, nn
 
 from pgig.degradation.dense import check_score
-from pgig.errors import PgigError
+from pgig.digests import digest_of
 from pgig.explainers.methods import MethodExplainer, with_told
 from pgig.explainers.registry import explainers
 from pgig.explainers.together import needing_patterns, needing_references
@@ -23,6 +22,7 @@ from pgig.report.explained import ShownPicture, write_explained
 from pgig.runs.explain import (
     answer,
     chosen_methods,
+    is_blank,
     judged,
     photo,
     predictions,
@@ -30,12 +30,12 @@ from pgig.runs.explain import (
     write_map,
     write_sheets,
 )
+from pgig.runs.picture_queue import PictureQueue
 from pgig.runs.questions import Question, questions_of
 from pgig.subject.subject import Subject
 from pgig.vision.classes import default_classes, name_of
-from pgig.vision.image_folder import DAMAGED
 from pgig.vision.models import load_model, output_for
-from pgig.vision.pictures import Picture, Source, find_sources, read_classes, read_references
+from pgig.vision.pictures import Picture, read_classes, read_references
 from pgig.vision.preprocess import Preprocess
 
 _POOL = 64  # pictures that expected gradients draw from, at most
@@ -60,40 +60,47 @@ class Explaining:
         patterns_file: Callable[[Callable[[], nn.Module]], Path | None], force: bool, references: Path | None,
         score: str, seed: int, targets: Sequence[str], contrasts: Sequence[str], top: int | None,
         classes: Path | None, out: Path, save_arrays: bool, formats: Sequence[str], options: Mapping[str, Any],
-        batch_size: Any,
+        batch_size: Any, signed: bool = False,
     ) -> None:  # fmt: skip
         self._model, self._preprocess, self._out, self._seed = model, preprocess, out, seed
-        self._save_arrays, self._formats = save_arrays, formats
+        self._save_arrays, self._formats, self._signed = save_arrays, formats, signed
         self.page = out / "index.html"
         check_target(self.page)
-        self._sources = find_sources(images)
-        self.count = len(self._sources)
-        self.skipped: dict[str, str] = {}
-        self._known = self._first_pictures()
-        first = next(iter(self._known.values()))
+        self._queue = PictureQueue(images, preprocess)
+        self.count, self.skipped = self._queue.count, self._queue.skipped
+        first = self._queue.first
         self._drawn_from = read_references(references, preprocess) if references else None
         needed = needing_patterns(explainers(methods))
         module = load_model(model, weights)
         predictions(module, first)  # does the model take such images at all?
         count = output_for(module, first.x).shape[1]
-        self._names = read_classes(classes) if classes else default_classes(model, count)
+        self._names = read_classes(classes) if classes else default_classes(model, weights, module, count)
         check_score(score)
+        self._most = max(5, top or 0)
+        self._one_by_one = batch_size in (1, "whole")
         self._ask = questions_of(targets, contrasts, top, self._names, count, score)
         file = patterns_file(lambda: module) if needed else None
         self.chosen, self.lacking = chosen_methods(
-            methods, file is not None, self._drawn_from is not None or len(self._known) > 1
+            methods, file is not None, self._drawn_from is not None or self._queue.has_several
         )  # fmt: skip
         methods_of = explainers(self.chosen)
         with_told({name: e for name, e in methods_of.items() if isinstance(e, MethodExplainer)}, options)
-        patterns = None if file is None else read_patterns(file, module)
+        patterns = None if file is None else read_patterns(file, module, force)
         self.notes = _other_preprocessing(patterns, preprocess)
+        if classes and len(self._names) != count:
+            self.notes.append(f"{classes} has {len(self._names)} names, and the model {count} classes")
+        if patterns is not None:
+            self.notes.append(f"the verdict on these patterns: {patterns.health().verdict}")
         self._subject = Subject(module, dict(patterns) if force and patterns is not None else patterns)
         if not force:
             self._subject.check_patterns()
         self._options = {**options, "seed": seed, "batch_size": batch_size, "black": preprocess.black}
         self._facts = {"patterns": "none" if patterns is None else patterns.content_digest(), "seed": seed, **options}
+        if patterns is not None:
+            self._facts["verdict on the patterns"] = patterns.health().verdict
+        self._benchmarked = benchmarked(model, digest_of(self._subject.known_digest))
         draws_others = self._drawn_from is None and needing_references(explainers(self.chosen))
-        self._pool = self._read_pool() if draws_others else {}
+        self._pool = self._queue.pool(_POOL) if draws_others else {}
         self.current = ""
         self._picture: Picture | None = None
         self._shown: list[ShownPicture] = []
@@ -108,17 +115,15 @@ class Explaining:
     def pictures(self) -> Iterator[str]:
         """The name of one picture after the other, which is `current` then; those that cannot be read are skipped."""
         self._out.mkdir(parents=True, exist_ok=True)
-        for source in self._sources:
-            self._picture = self._known.pop(source.name, None) or self._read(source)
-            if self._picture is not None:
-                self.current = self._picture.name
-                yield self.current
+        for picture in self._queue:
+            self._picture, self.current = picture, picture.name
+            yield self.current
 
     def explain_current(self, progress: Callable[[int, int], object]) -> Explained:
         picture = self._picture
         assert picture is not None
-        likeliest = predictions(self._subject.module, picture)
-        named = [(name_of(index, self._names), index, share) for index, share in likeliest]
+        likeliest = predictions(self._subject.module, picture, self._most)
+        named = [(name_of(index, self._names), index, share) for index, share in likeliest[:5]]
         questions = self._ask([index for index, _ in likeliest])
         references = self._drawn_from if self._drawn_from is not None else self._others(picture)
         left_out: dict[str, str] = {}
@@ -131,26 +136,29 @@ class Explaining:
             def ready(name: str, explanation: Any, folder: Path = folder, files: Any = files) -> None:
                 made = write_map(name, explanation, folder, save_arrays=self._save_arrays)
                 files[name] = [str(path.relative_to(self._out)) for path in made]
-                if not numpy.any(explanation.attribution):
+                if is_blank(explanation):
                     blank.append(name)
 
             found = answer(
-                self._subject, picture, question, self.chosen, references, ready=ready,
+                self._subject, picture, question, self.chosen, references, ready=ready, signed=self._signed,
                 progress=_part(progress, number, len(questions)), **self._options,
             )  # fmt: skip
-            judgement = judged(self._subject, picture, found, self._seed)
-            title = self._title(picture, question, named, judgement.before)
+            judgement = judged(self._subject, picture, found, self._seed, self._one_by_one)
+            removed = judgement.removed
+            title = self._title(picture, question, named, removed.before)
             sheets = write_sheets(found, picture, title, folder, self._formats)
-            shown.append(shown_question(picture, found, judgement))
+            shown.append(shown_question(picture, found, judgement, self._lacks()))
             left_out |= found.left_out
             results.append({
                 "question": question.title, "target": question.target, "score": question.told,
-                "value": judgement.before, "value_without_random_tenth": judgement.after_random,
-                "sheets": [str(path.relative_to(self._out)) for path in sheets], "left_out": found.left_out,
+                "value": removed.before,
+                "value_without_random_tenth": removed.after_random if removed.after else None,
+                "sheets": [str(path.relative_to(self._out)) for path in sheets],
+                "left_out": {**self._lacks(), **found.left_out},
                 "methods": {
                     name: {
                         "files": files[name], "seconds": one.seconds, "options": dict(one.options),
-                        "value_without_top_tenth": judgement.after[name],
+                        "value_without_top_tenth": removed.after.get(name), "zero_everywhere": is_blank(one),
                         "agreement": judgement.agreement.get(name),
                     } for name, one in found.explanations.items()
                 },
@@ -175,9 +183,7 @@ class Explaining:
         }  # fmt: skip
 
     def _write_page(self) -> None:
-        write_explained(
-            self.page, self._shown, model=self._model, facts=self._facts, benchmarked=benchmarked(self._model)
-        )
+        write_explained(self.page, self._shown, model=self._model, facts=self._facts, benchmarked=self._benchmarked)
         with written(self._out / "results.json") as path:
             path.write_text(json.dumps(self.facts(), indent=2), encoding="utf-8")
         self._written = time.monotonic()
@@ -191,42 +197,11 @@ class Explaining:
         )
         return f"{picture.name}: {name}, {share:.0%}{asked}"
 
+    def _lacks(self) -> dict[str, str]:
+        return {name: f"it needs {what}" for what, names in self.lacking.items() for name in names}
+
     def _others(self, picture: Picture) -> list[Tensor]:
         return [x for name, x in self._pool.items() if name != picture.name]
-
-    def _read(self, source: Source) -> Picture | None:
-        """A picture; of a folder's images, those that cannot be read are noted and passed over."""
-        try:
-            return source.picture(self._preprocess)
-        except (PgigError, *DAMAGED) as error:
-            if not source.in_folder:
-                raise
-            self.skipped[source.shown] = str(error).removeprefix(f"cannot read the image {source.shown}: ")
-            return None
-
-    def _first_pictures(self) -> dict[str, Picture]:
-        """The first two that can be read; of files that were named all, so that a mistake shows at once."""
-        found: dict[str, Picture] = {}
-        for source in self._sources:
-            if len(found) < 2 or not source.in_folder:
-                picture = self._read(source)
-                found |= {source.name: picture} if picture is not None else {}
-        if not found:
-            shown, reason = next(iter(self.skipped.items()))
-            raise PgigError(f"none of the {self.count} images could be read; {shown}: {reason}")
-        return found
-
-    def _read_pool(self) -> dict[str, Tensor]:
-        """The pictures that expected gradients draw their references from: of many, the first."""
-        found: dict[str, Tensor] = {}
-        for source in self._sources:
-            skipped = dict(self.skipped)
-            picture = self._known.get(source.name) or self._read(source)
-            self.skipped = skipped  # said when its turn comes
-            found |= {picture.name: picture.x} if picture is not None else {}
-            if len(found) > _POOL:
-                break
-        return found
 
 
 def _part(progress: Callable[[int, int], object], number: int, count: int) -> Callable[[int, int], object]:

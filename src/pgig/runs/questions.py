@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from torch import Tensor
@@ -37,13 +36,24 @@ def why_rather(one: int, other: int, names: Sequence[str]) -> Question:
     first, second = name_of(one, names), name_of(other, names)
     return Question(
         f"class-{one}-rather-than-{other}", f"Why “{first}” rather than “{second}”?",
-        f"The logit of {first} minus that of {second}", partial(_difference, one, other), None,
+        f"The logit of {first} minus that of {second}", Contrast(one, other), None,
     )  # fmt: skip
 
 
-def _difference(one: int, other: int, output: Any) -> Tensor:
-    answer = answer_of(output)
-    return answer[:, one] - answer[:, other]
+@dataclass(frozen=True)
+class Contrast:
+    """A score: the logit of one class minus that of another."""
+
+    one: int
+    other: int
+
+    @property
+    def __name__(self) -> str:
+        return f"logit {self.one} - logit {self.other}"
+
+    def __call__(self, output: Any) -> Tensor:
+        answer = answer_of(output)
+        return answer[:, self.one] - answer[:, self.other]
 
 
 def questions_of(

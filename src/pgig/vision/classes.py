@@ -15,15 +15,20 @@ def imagenet_classes() -> list[str]:
     return files("pgig.vision").joinpath("imagenet_classes.txt").read_text(encoding="utf-8").splitlines()
 
 
-def default_classes(model: str, count: int) -> list[str]:
-    """Of a named model with ImageNet's thousand classes; none otherwise."""
-    return imagenet_classes() if model in MODEL_NAMES and count == _IMAGENET else []
+def default_classes(model: str, weights: str | None, module: object, count: int) -> list[str]:
+    """ImageNet's, of a named model with a thousand classes and weights; a model's own (transformers'); or none."""
+    if model in MODEL_NAMES:
+        return imagenet_classes() if count == _IMAGENET and weights != "random" else []
+    own = getattr(getattr(module, "config", None), "id2label", None)
+    if not isinstance(own, dict) or set(own) != set(range(count)) or own[0] == "LABEL_0":
+        return []
+    return [str(own[index]) for index in range(count)]
 
 
 def class_of(text: str, names: Sequence[str], count: int) -> int:
     """A class by its index, or by its name, whatever its capitals."""
     wanted = " ".join(text.split()).casefold()
-    if wanted.lstrip("-").isdecimal():
+    if wanted.removeprefix("-").isdecimal():
         if not 0 <= int(wanted) < count:
             raise PgigError(f"no class {int(wanted)}: the model knows {count}, from 0 to {count - 1}")
         return int(wanted)

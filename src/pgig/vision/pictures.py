@@ -42,7 +42,7 @@ class Source:
 def find_sources(paths: Sequence[Path]) -> list[Source]:
     """The files, and the images of the folders, zip and tar files among them."""
     sources: list[Source] = []
-    taken: set[str] = set()
+    taken = {"index.html", "results.json"}  # what stands beside the pictures' folders
 
     def add(stem: str, shown: str, read: Callable[[], bytes | Path], in_folder: bool) -> None:
         plain = "".join(c if c.isprintable() else "_" for c in stem)  # a folder is named so
@@ -74,7 +74,7 @@ def read_classes(path: Path) -> list[str]:
     if not path.is_file():
         raise PgigError(f"no class names at {path}")
     try:
-        return read_text(path).splitlines()
+        return read_text(path).removeprefix("\ufeff").splitlines()
     except UnicodeDecodeError as error:
         raise PgigError(f"class names in {path} are not UTF-8 text: {error}") from error
 

@@ -12,6 +12,6 @@ for (const card of cards) {
   card.addEventListener("input", event => event.target.type === "range" ? fade(card, event.target.value) : view(card, event.target.value));
 }
 for (const choice of document.querySelectorAll("input[name=all]")) {
-  choice.addEventListener("change", () => cards.forEach(card => view(card, choice.value)));
+  choice.addEventListener("click", () => cards.forEach(card => view(card, choice.value)));
 }
 document.getElementById("opacity").addEventListener("input", event => cards.forEach(card => fade(card, event.target.value)));
