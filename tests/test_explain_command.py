@@ -180,3 +180,81 @@ def test_the_default_network_knows_what_it_sees():
     assert torch.equal(found, pgig.attribute("pgig", model, x, patterns=patterns, steps=2))
     with pytest.raises(pgig.PgigError, match="or 'auto', got 'other'"):
         pgig.attribute("pgig", model, x, patterns="other")
+
+
+@pytest.mark.parametrize("name", ["pattern_attribution", "integrated_gradients", "occlusion", "gradient"])
+def test_the_opposite_question_has_the_opposite_answer(folder, name):
+    """Also for methods that begin with the score itself, whose signs would turn where that is negative."""
+    assert run(folder, "patterns", *SMALL, "--images", ".").returncode == 0
+    call = ("explain", "cat.png", *SMALL, "--methods", name, "--contrast", "1,3", "--contrast", "3,1", "--save-arrays")
+    assert run(folder, *call).returncode == 0
+    one, other = (numpy.load(path) for path in sorted(folder.glob(f"explained/cat/*/{name}.npy")))
+    assert numpy.abs(one).max() > 0
+    numpy.testing.assert_allclose(one, -other, atol=1e-5 * numpy.abs(one).max())
+    kept = pgig.Explanation.load(folder / "explained" / "cat" / "class-1-rather-than-3" / f"{name}.safetensors")
+    assert kept.score == "logit 1 - logit 3"
+
+
+def test_maps_that_are_zero_rank_nothing(folder):
+    (folder / "own.py").write_text("def zero(model, inputs, targets):\n    return inputs * 0\n")
+    done = run(folder, "explain", "cat.png", *SMALL, "--methods", "own:zero,gradient,random", "--json")
+    assert done.returncode == 0, done.stderr
+    methods = json.loads(done.stdout)["images"][0]["questions"][0]["methods"]
+    assert methods["own:zero"]["zero_everywhere"]
+    assert methods["own:zero"]["value_without_top_tenth"] is None
+    assert methods["gradient"]["agreement"] is None  # noise is no one to agree with, nor is nothing
+    assert "Zero everywhere:" in (folder / "explained" / "index.html").read_text()
+    done = run(folder, "explain", "cat.png", *SMALL, "--methods", "own:zero", "--out", "other")
+    assert "there is nothing to believe" in (folder / "other" / "index.html").read_text()
+
+
+def test_the_likeliest_can_be_more_than_are_shown(folder):
+    done = run(folder, "explain", "cat.png", *SMALL, "--methods", "gradient", "--top", "6", "--json")
+    (image,) = json.loads(done.stdout)["images"]
+    assert len(image["questions"]) == 6
+    assert len(image["predictions"]) == 5
+    assert image["source"] == "cat.png"
+
+
+def test_what_is_not_ours_is_not_replaced(folder):
+    (folder / "mine").mkdir()
+    (folder / "mine" / "index.html").write_text("my page")
+    call = ("explain", "cat.png", *SMALL, "--methods", "gradient", "--out")
+    done = run(folder, *call, "mine")
+    assert done.returncode == 2
+    assert "is not a page of pgig's, and would be replaced: give another --out" in done.stderr
+    assert (folder / "mine" / "index.html").read_text() == "my page"
+    assert run(folder, *call, "").returncode == run(folder, *call, ".").returncode == 2
+    assert run(folder, *call, "o").returncode == 0
+    assert "of an earlier run will be replaced" in run(folder, *call, "o").stderr
+
+
+def test_a_model_for_single_images_is_judged_one_by_one(folder):
+    (folder / "single.py").write_text(
+        FACTORY
+        + "\nclass One(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.net = make()\n"
+        "    def forward(self, x):\n        assert len(x) == 1\n        return self.net(x)\n"
+    )
+    call = ("--model", "single:One", *SMALL[2:], "--methods", "gradient", "--batch-size", "1")
+    done = run(folder, "explain", "cat.png", *call)
+    assert done.returncode == 0, done.stderr
+
+
+def test_names_that_look_like_formulas_are_only_names(folder):
+    (folder / "cat.png").rename(folder / "a$_$b.png")
+    (folder / "names.txt").write_text("\n".join(f"$x_{i}^$" for i in range(6)))
+    call = (*SMALL, "--classes", "names.txt", "--methods", "gradient")
+    done = run(folder, "explain", "a$_$b.png", *call, "--contrast", "1,2")
+    assert done.returncode == 0, done.stderr
+    (folder / "short.txt").write_text("one\ntwo\n")
+    done = run(folder, "explain", "a$_$b.png", *SMALL, "--classes", "short.txt")
+    assert "short.txt has 2 names, and the model 6 classes" in done.stderr
+
+
+def test_pgig_is_drawn_with_its_sign_when_asked(folder):
+    assert run(folder, "patterns", *SMALL, "--images", ".").returncode == 0
+    call = ("explain", "cat.png", *SMALL, "--methods", "pgig", "--steps", "2", "--out")
+    assert run(folder, *call, "a").returncode == run(folder, *call, "b", "--signed").returncode == 0
+    first, second = (Image.open(folder / out / "cat" / "pgig.png").tobytes() for out in ("a", "b"))
+    assert first != second
+    assert "the other way round" in (folder / "b" / "index.html").read_text()

@@ -158,3 +158,52 @@ def test_the_verdict_is_one_line(changed, facts, told):
     verdict = Health({"even": layer(), "odd": layer(**changed)}, facts).verdict
     assert told in verdict
     assert "\n" not in verdict
+
+
+def test_a_run_goes_on_with_the_patterns_that_it_began_with(folder):
+    assert run(folder, "patterns", *SMALL, "--images", "photos").returncode == 0
+    call = ("--images", "photos", "--methods", "pgig", "--patch", "8", "--steps", "4", "--out", "run")
+    assert run(folder, "degrade", *SMALL, *call).returncode == 0
+    assert run(folder, "patterns", *SMALL, "--images", "photos", "--limit", "3").returncode == 0
+    again = run(folder, "degrade", *SMALL, *call)
+    assert again.returncode == 0, again.stderr
+
+
+def test_a_damaged_file_in_the_cache_is_passed_over(folder, own_cache):
+    assert run(folder, "patterns", *SMALL, "--images", "photos").returncode == 0
+    (kept,) = (own_cache / "patterns").rglob("*.safetensors")
+    damaged = kept.with_name("auto-1234.safetensors")
+    damaged.write_bytes(b"no")
+    os.utime(damaged, (time.time() + 9, time.time() + 9))
+    done = run(folder, "explain", "photos/0.png", *SMALL, "--methods", "pgig", "--steps", "2")
+    assert done.returncode == 0, done.stderr
+    assert "is damaged, and passed over" in done.stderr
+
+
+def test_a_cache_that_cannot_be_written_is_noticed_before_the_work(folder, monkeypatch):
+    (folder / "file").touch()
+    monkeypatch.setenv("PGIG_CACHE", str(folder / "file"))
+    done = run(folder, "patterns", *SMALL, "--images", "photos")
+    assert done.returncode == 2
+    assert "give --out FILE, or another folder in PGIG_CACHE" in done.stderr
+    assert not list(folder.glob("*.moments.safetensors"))
+    done = run(folder, "patterns", *SMALL, "--images", "photos", "--out", "p.safetensors")
+    assert done.returncode == 0, done.stderr
+    assert "not kept: " in done.stdout
+
+
+def test_patterns_that_nobody_needs_are_not_looked_for():
+    model, x = network("chain").float(), images().float()
+    assert pgig.attribute("gradient", model, x, patterns="auto") is not None
+    assert pgig.explain(model, x, "gradient", patterns="auto")["gradient"].patterns_digest is None
+
+
+def test_packed_patterns_of_another_model_are_refused_in_words(folder):
+    (shipped,) = shipped_files()
+    call = ("explain", "photos/0.png", *SMALL, "--methods", "pgig", "--patterns", str(shipped))
+    done = run(folder, *call)
+    assert done.returncode == 2
+    assert "these patterns were estimated for other weights" in done.stderr
+    done = run(folder, *call, "--force")
+    assert done.returncode == 2
+    assert "which this model does not have" in done.stderr

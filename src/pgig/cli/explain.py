@@ -110,6 +110,8 @@ def explain(
     """
     from pgig.runs.explaining import Explaining
 
+    if str(output.out) in ("", "."):
+        raise PgigError("--out is the working folder: name a folder for the results")
     work = Explaining(
         images=images, model=network.model, weights=network.weights,
         preprocess=image.preprocess(network.model, network.weights), methods=asked.methods,
@@ -122,9 +124,10 @@ def explain(
     )  # fmt: skip
     quiet = output.as_json
     for what, left_out in work.lacking.items():
-        errors.print(f"left out: {', '.join(left_out)} ({HINTS[what]})", style="yellow", highlight=False)
+        line = f"left out: {', '.join(left_out)} ({HINTS[what]})"
+        errors.print(line, style="yellow", highlight=False, soft_wrap=True)
     for note in work.notes:
-        errors.print(f"note: {note}", highlight=False)
+        errors.print(f"note: {note}", highlight=False, soft_wrap=True)
     done: list[Explained] = []
     try:
         for _ in work.pictures():

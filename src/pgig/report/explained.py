@@ -8,6 +8,8 @@ from typing import Any
 from pgig.report.benchmarked import Benchmarked
 from pgig.report.page import write_page
 
+_HARDLY = 0.02  # of the score
+
 
 @dataclass(frozen=True)
 class ShownMap:
@@ -50,12 +52,15 @@ def write_explained(
     pictures: Sequence[ShownPicture],
     *,
     model: str,
+    count: int,
+    skipped: Mapping[str, str],
     facts: Mapping[str, Any],
     benchmarked: Benchmarked | None,
 ) -> None:
-    """facts: what else was used, by name: patterns, options."""
+    """count: pictures that were asked for; facts: what else was used, by name: patterns, options."""
     write_page(
-        path, "explained.html", pictures=pictures, model=model, facts=facts, benchmarked=benchmarked,
+        path, "explained.html", pictures=pictures, model=model, count=count, skipped=skipped, facts=facts,
+        benchmarked=benchmarked,
         believing=believing, shown=shown,
     )  # fmt: skip
 
@@ -69,6 +74,11 @@ def believing(question: ShownQuestion) -> str:
     after = {one.method: one.after for one in question.maps if one.after is not None}
     if not after:
         return "All maps are zero everywhere: there is nothing to believe."
+    if all(abs(score - question.before) < _HARDLY * abs(question.before) for score in after.values()):
+        return (
+            "Taking away a tenth of the picture, whichever, hardly changes the score of "
+            f"{shown(question.before, question.is_share)}: on this picture removing cannot tell the methods apart."
+        )
     best = min(after, key=lambda method: after[method])
     told = (
         f"Taking away the tenth of the picture that {best} ranks highest changes the score from "

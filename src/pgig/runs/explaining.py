@@ -9,8 +9,10 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from pgig import __version__
 from pgig.degradation.dense import check_score
 from pgig.digests import digest_of
+from pgig.errors import PgigError
 from pgig.explainers.methods import MethodExplainer, with_told
 from pgig.explainers.registry import explainers
 from pgig.explainers.together import needing_patterns, needing_references
@@ -66,6 +68,7 @@ class Explaining:
         self._save_arrays, self._formats, self._signed = save_arrays, formats, signed
         self.page = out / "index.html"
         check_target(self.page)
+        replaced = _check_own(self.page)
         self._queue = PictureQueue(images, preprocess)
         self.count, self.skipped = self._queue.count, self._queue.skipped
         first = self._queue.first
@@ -75,6 +78,8 @@ class Explaining:
         predictions(module, first)  # does the model take such images at all?
         count = output_for(module, first.x).shape[1]
         self._names = read_classes(classes) if classes else default_classes(model, weights, module, count)
+        if classes and len(self._names) != count:
+            raise PgigError(f"{classes} has {len(self._names)} names, and the model {count} classes")
         check_score(score)
         self._most = max(5, top or 0)
         self._one_by_one = batch_size in (1, "whole")
@@ -87,15 +92,19 @@ class Explaining:
         with_told({name: e for name, e in methods_of.items() if isinstance(e, MethodExplainer)}, options)
         patterns = None if file is None else read_patterns(file, module, force)
         self.notes = _other_preprocessing(patterns, preprocess)
-        if classes and len(self._names) != count:
-            self.notes.append(f"{classes} has {len(self._names)} names, and the model {count} classes")
+        if replaced:
+            self.notes.append(f"{self.page} of an earlier run will be replaced")
         if patterns is not None:
             self.notes.append(f"the verdict on these patterns: {patterns.health().verdict}")
         self._subject = Subject(module, dict(patterns) if force and patterns is not None else patterns)
         if not force:
             self._subject.check_patterns()
         self._options = {**options, "seed": seed, "batch_size": batch_size, "black": preprocess.black}
-        self._facts = {"patterns": "none" if patterns is None else patterns.content_digest(), "seed": seed, **options}
+        self._facts: dict[str, Any] = {
+            "weights": weights or "default", "weights digest": digest_of(self._subject.known_digest),
+            "pgig": __version__,
+        }  # fmt: skip
+        self._facts |= {"patterns": "none" if patterns is None else patterns.content_digest(), "seed": seed, **options}
         if patterns is not None:
             self._facts["verdict on the patterns"] = patterns.health().verdict
         self._benchmarked = benchmarked(model, digest_of(self._subject.known_digest))
@@ -165,7 +174,8 @@ class Explaining:
             })  # fmt: skip
         self._shown.append(ShownPicture(picture.name, photo(picture), named, shown))
         top = [{"class": index, "name": name, "probability": share} for name, index, share in named]
-        self._results.append({"image": picture.name, "predictions": top, "questions": results})
+        source = self._queue.shown[picture.name]
+        self._results.append({"image": picture.name, "source": source, "predictions": top, "questions": results})
         if time.monotonic() - self._written > _PAGE_SECONDS:
             self._write_page()
         return Explained(picture.name, named, left_out, list(dict.fromkeys(blank)))
@@ -183,7 +193,10 @@ class Explaining:
         }  # fmt: skip
 
     def _write_page(self) -> None:
-        write_explained(self.page, self._shown, model=self._model, facts=self._facts, benchmarked=self._benchmarked)
+        write_explained(
+            self.page, self._shown, model=self._model, count=self.count, skipped=self.skipped, facts=self._facts,
+            benchmarked=self._benchmarked,
+        )  # fmt: skip
         with written(self._out / "results.json") as path:
             path.write_text(json.dumps(self.facts(), indent=2), encoding="utf-8")
         self._written = time.monotonic()
@@ -202,6 +215,15 @@ class Explaining:
 
     def _others(self, picture: Picture) -> list[Tensor]:
         return [x for name, x in self._pool.items() if name != picture.name]
+
+
+def _check_own(page: Path) -> bool:
+    """Is there a page of an earlier run? Another's is not replaced."""
+    if not page.exists():
+        return False
+    if '<meta name="generator" content="pgig">' not in page.read_text(encoding="utf-8", errors="replace")[:2000]:
+        raise PgigError(f"{page} is not a page of pgig's, and would be replaced", lacks="another folder")
+    return True
 
 
 def _part(progress: Callable[[int, int], object], number: int, count: int) -> Callable[[int, int], object]:

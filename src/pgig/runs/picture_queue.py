@@ -1,4 +1,4 @@
-"""The pictures of a run of `explain`, read one after the other; those of folders that cannot be read are passed over."""
+"""The pictures of a run of `explain`, read one after the other; of folders, those that can be read."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -17,6 +17,7 @@ class PictureQueue:
     def __init__(self, images: Sequence[Path], preprocess: Preprocess) -> None:
         self._sources, self._preprocess = find_sources(images), preprocess
         self.count = len(self._sources)
+        self.shown = {source.name: source.shown for source in self._sources}  # as the user knows them
         self.skipped: dict[str, str] = {}  # as the user knows it -> why
         self._known: dict[str, Picture] = {}
         for source in self._sources:
@@ -36,7 +37,7 @@ class PictureQueue:
                 yield picture
 
     def pool(self, most: int) -> dict[str, Tensor]:
-        """Some pictures by name, to draw references from: of many, the first. What cannot be read is said in its turn."""
+        """Some pictures by name, to draw references from: of many, the first. What is damaged is said in its turn."""
         found: dict[str, Tensor] = {}
         skipped = dict(self.skipped)
         for source in self._sources:

@@ -39,9 +39,11 @@ def class_of(text: str, names: Sequence[str], count: int) -> int:
         raise PgigError(f"{text!r} are several classes: give one of the numbers {', '.join(map(str, found))}")
     if not names:
         raise PgigError(f"no class {text!r}: the names of this model's classes are not known", lacks="class names")
+    if not wanted:
+        raise PgigError("a class has a number or a name, got nothing")
     folded = {name.casefold(): name for name in names}
-    near = [folded[name] for name in get_close_matches(wanted, folded, 4, 0.5)]
-    near += [name for name in names if wanted in name.casefold() and name not in near]
+    near = [name for name in names if wanted in name.casefold().split()]  # a cat is an Egyptian cat sooner than a cart
+    near += [folded[name] for name in get_close_matches(wanted, folded, 4, 0.5) if folded[name] not in near]
     hint = f"; did you mean {', '.join(repr(name) for name in near[:4])}?" if near else ""
     raise PgigError(f"no class is called {text!r}{hint}")
 
