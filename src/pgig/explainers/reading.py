@@ -67,6 +67,8 @@ def _of_method(explainer: MethodExplainer, signed: bool) -> Reading:
         return Reading(False, f"{_PURPLE} signal the network reads here; its sign is the signal's own, and not drawn.")
     if method.rule.needs_patterns:
         return Reading(True, "Red: the signal that the network reads here speaks for the class; blue: against it.")
+    if method.multiply_by_input and not method.points.is_path:
+        return Reading(True, "Red: what is here raises the score, as the slope there tells; blue: it lowers it.")
     if method.multiply_by_input:
         return Reading(True, "Red: what is here, rather than the baseline, raises the score; blue: it lowers it.")
     return Reading(
