@@ -59,6 +59,16 @@ def noise_picture(rng: numpy.random.Generator, height: int = 40, width: int = 50
     return Image.fromarray(rng.integers(0, 255, (height, width, 3), numpy.uint8))
 
 
+def with_pictures(folder: Path) -> Path:
+    """A model, names of its classes, and two pictures of noise."""
+    (folder / "net.py").write_text(FACTORY)
+    (folder / "names.txt").write_text("\n".join(f"name {i}" for i in range(6)))
+    rng = numpy.random.default_rng(0)
+    for name in ("cat", "dog"):
+        noise_picture(rng).save(folder / f"{name}.png")
+    return folder
+
+
 def curves(rows: list[dict]) -> dict[tuple[str, str], list[float]]:
     """Of a run's rows, by image and method."""
     return {(row["image"], row["method"]): row["curve"] for row in rows}

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy
 import pytest
 import torch
-from commands import FACTORY, run
+from commands import FACTORY, run, with_pictures
 from networks import layer_weights
 from PIL import Image
 from safetensors.torch import save_file
@@ -17,12 +17,7 @@ from pgig.plugins import forgotten_afterwards
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    (tmp_path / "net.py").write_text(FACTORY)
-    (tmp_path / "names.txt").write_text("\n".join(f"name {i}" for i in range(6)))
-    rng = numpy.random.default_rng(0)
-    for name in ("cat", "dog"):
-        Image.fromarray(rng.integers(0, 255, (40, 50, 3), numpy.uint8)).save(tmp_path / f"{name}.png")
-    return tmp_path
+    return with_pictures(tmp_path)
 
 
 SMALL = ("--model", "net:make", "--size", "32", "--resize", "32")

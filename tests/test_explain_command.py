@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy
 import pytest
 import torch
-from commands import FACTORY, run
+from commands import FACTORY, run, with_pictures
 from PIL import Image
 
 import pgig
@@ -23,12 +23,7 @@ SMALL = ("--model", "net:make", "--size", "32", "--resize", "32")
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    (tmp_path / "net.py").write_text(FACTORY)
-    (tmp_path / "names.txt").write_text("\n".join(f"name {i}" for i in range(6)))
-    rng = numpy.random.default_rng(0)
-    for name in ("cat", "dog"):
-        Image.fromarray(rng.integers(0, 255, (40, 50, 3), numpy.uint8)).save(tmp_path / f"{name}.png")
-    return tmp_path
+    return with_pictures(tmp_path)
 
 
 def test_the_default_network_explains_without_a_flag(folder):
