@@ -509,3 +509,11 @@ def test_aliases_stay_aliases(between):
         covered = x.clone()
         covered[:, :, top:bottom, left:right] = 0
         torch.testing.assert_close(found[row : row + 1], model(covered), rtol=0, atol=1e-12)
+
+
+def test_no_step_at_all_leaves_the_intact_score():
+    """One patch, two at once: there is nothing to replace."""
+    model = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()).eval()
+    fast, slow, _ = compared(model, torch.randn(2, 3, 11, 11), 6, torch.float64, at_once=2)
+    assert fast.shape == (2, 2, 1)
+    assert agree(fast, slow, torch.float64)

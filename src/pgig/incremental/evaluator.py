@@ -29,7 +29,7 @@ class IncrementalEvaluator:
     @torch.inference_mode()
     def curves(self, x: Tensor, filled: Tensor, rankings: Tensor, targets: Tensor, grid: PatchGrid) -> Tensor:
         n, m, steps = rankings.shape[:3]
-        orders = rankings.reshape(n * m, steps, -1).numpy()
+        orders = rankings.reshape(n * m, steps, rankings.shape[3]).numpy()
         result = torch.empty(n * m, steps + 1, dtype=torch.float64)
         patches = _patches(filled, grid)
         for first in range(0, n * m, self._rows):
