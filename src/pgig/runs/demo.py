@@ -10,13 +10,11 @@ from numpy.typing import NDArray
 from torch import nn
 
 from pgig.degradation import DenseEvaluator, Protocol, degrade, scored_by
-from pgig.digests import digest_of
 from pgig.errors import PgigError
 from pgig.explainers.reading import drawn_by_magnitude
 from pgig.files import check_target, written
 from pgig.methods.table import METHODS
 from pgig.patterns.patterns import Patterns
-from pgig.report.benchmarked import benchmarked
 from pgig.report.curves import curves_figure
 from pgig.report.explained import believing, shown
 from pgig.report.page import write_figure, write_page
@@ -24,13 +22,10 @@ from pgig.report.synthetic import VERDICT_HEAD, verdict_rows, write_sheet, write
 from pgig.report.truth import truth_bars
 from pgig.runs.photographs import explain_photographs
 from pgig.statistics import Interval, auc
-from pgig.subject.subject import Subject
 from pgig.synthetic import StressTest, TruthTest, embedded, embedded_patterns, stress_test, truth_test
 from pgig.synthetic.images import CLASSES, SETTINGS, pixels
 from pgig.synthetic.networks import Variant
 from pgig.synthetic.stress import FOLLOWS, LEAVES_ALONE
-from pgig.vision.models import load_model
-from pgig.vision.names import DEFAULT_MODEL
 
 # a context that shows progress of what is named, counted in a unit
 Stage = Callable[[str, str], AbstractContextManager[Callable[[int, int], object]]]
@@ -53,7 +48,7 @@ def run_demo(out: Path, stage: Stage, *, model: Variant = "plain", images: int =
         raise PgigError(f"at least one image is needed, got {images}")
     check_target(out / "index.html")
     with stage("explaining three photographs on EfficientNet-Lite0", "%") as progress:
-        pictures = explain_photographs(out / "photographs", progress)
+        pictures, benchmarked = explain_photographs(out / "photographs", progress)
     network = embedded(model)
     with stage("estimating patterns", "images") as progress:
         patterns = embedded_patterns(network, progress=progress)
@@ -86,7 +81,7 @@ def run_demo(out: Path, stage: Stage, *, model: Variant = "plain", images: int =
         out / "index.html",
         "demo.html",
         pictures=pictures,
-        benchmarked=benchmarked(DEFAULT_MODEL, digest_of(Subject(load_model(DEFAULT_MODEL)).digest)),
+        benchmarked=benchmarked,
         believing=believing,
         shown=shown,
         model=model,

@@ -107,7 +107,7 @@ class Explaining:
         self._facts |= {"patterns": "none" if patterns is None else patterns.content_digest(), "seed": seed, **options}
         if patterns is not None:
             self._facts["verdict on the patterns"] = patterns.health().verdict
-        self._benchmarked = benchmarked(model, digest_of(self._subject.known_digest))
+        self.benchmarked = benchmarked(model, digest_of(self._subject.known_digest))
         draws_others = self._drawn_from is None and needing_references(explainers(self.chosen))
         self._pool = self._queue.pool(_POOL) if draws_others else {}
         self.current = ""
@@ -195,7 +195,7 @@ class Explaining:
     def _write_page(self) -> None:
         write_explained(
             self.page, self._shown, model=self._model, count=self.count, skipped=self.skipped, facts=self._facts,
-            benchmarked=self._benchmarked,
+            benchmarked=self.benchmarked,
         )  # fmt: skip
         with written(self._out / "results.json") as path:
             path.write_text(json.dumps(self.facts(), indent=2), encoding="utf-8")
