@@ -9,7 +9,7 @@ from plan import DIGITS
 from torch import Tensor
 
 from pgig.degradation import Protocol
-from pgig.randomization.similarity import spearman
+from pgig.measures.similarity import spearman
 from pgig.records.part_files import read_sums
 from pgig.records.parts import parts_of
 from pgig.vision.image_folder import ImageFolder

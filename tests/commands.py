@@ -71,4 +71,4 @@ def with_pictures(folder: Path) -> Path:
 
 def curves(rows: list[dict]) -> dict[tuple[str, str], list[float]]:
     """Of a run's rows, by image and method."""
-    return {(row["image"], row["method"]): row["curve"] for row in rows}
+    return {(row["image"], row["method"]): row["values"] for row in rows}

@@ -16,9 +16,9 @@ from pgig.degradation import Protocol
 from pgig.explainers.registry import unregister
 from pgig.measures import JUDGES, judge
 from pgig.plugins import forgotten_afterwards
-from pgig.records.measure import MEASURES
-from pgig.records.part_files import read_curves
-from pgig.runs.degrade import run_degradation
+from pgig.records.measures import MEASURES
+from pgig.records.part_files import read_rows
+from pgig.runs.benchmark import run_benchmark
 from pgig.runs.prepare import prepare
 from pgig.runs.request import Request
 from pgig.vision import Preprocess
@@ -129,7 +129,7 @@ def test_a_backend_and_an_architecture(written, tmp_path):
             preprocess=Preprocess(32, 32), protocol=Protocol(patch=8, steps=4),
         )  # fmt: skip
         with forgotten_afterwards():
-            standing = run_degradation(prepare(request), lambda _: None, backend)
+            standing = run_benchmark(prepare(request), lambda _: None, backend)
         assert standing.done == standing.total == 20
-        found[name] = [{k: v for k, v in row.items() if k != "seconds"} for row in read_curves(tmp_path / name)]
+        found[name] = [{k: v for k, v in row.items() if k != "seconds"} for row in read_rows(tmp_path / name)]
     assert found["usual"] == found["other"]

@@ -17,7 +17,7 @@ from commands import FACTORY, OWN, curves, run
 from PIL import Image
 
 from pgig.errors import PgigError
-from pgig.records.part_files import read_curves
+from pgig.records.part_files import read_rows
 from pgig.records.parts import PART, parts_of
 from pgig.report.run import Run
 from pgig.runs.labels import read_labels
@@ -43,7 +43,7 @@ def degraded(folder: Path, out: str, *arguments: str, methods: str = "gradient,v
     call = ("degrade", *BASE, "--images", "photos", "--methods", methods, "--out", out, *arguments)
     done = run(folder, *call)
     assert done.returncode == 0, done.stderr
-    return read_curves(folder / out)
+    return read_rows(folder / out)
 
 
 def same(one: list[dict], other: list[dict], tolerance: float = 0) -> bool:
@@ -54,9 +54,9 @@ def same(one: list[dict], other: list[dict], tolerance: float = 0) -> bool:
 def test_a_run_is_a_folder_that_says_what_it_is(folder):
     rows = degraded(folder, "run")
     assert len(rows) == 3 * NUMBER
-    assert len(rows[0]["curve"]) == 7
-    assert rows[0]["intact"] == rows[0]["curve"][0]
-    assert all(0 <= value <= 1 for row in rows for value in row["curve"])
+    assert len(rows[0]["values"]) == 7
+    assert rows[0]["intact"] == rows[0]["values"][0]
+    assert all(0 <= value <= 1 for row in rows for value in row["values"])
     assert {row["label"] for row in rows} == set(range(6))  # a class per folder
     config = (folder / "run" / "config.toml").read_text()
     for word in (
@@ -189,7 +189,7 @@ def test_odd_images_are_read_or_skipped_with_a_reason(folder):
         skipped = {row["image"]: row["reason"] for row in csv.DictReader(file)}
     assert set(skipped) == {f"class0/{name}" for name in ("g-empty.jpg", "h-text.jpg", "i-cut.png")}
     assert all(skipped.values())
-    images = {row["image"] for row in read_curves(folder / "run")}
+    images = {row["image"] for row in read_rows(folder / "run")}
     assert len(images) == NUMBER + 6
 
 
@@ -199,7 +199,7 @@ def test_references_targets_labels_and_own_explainers(folder):
         folder, "run", "--labels", "labels.csv", "--target", "label", methods="expected_gradients,net:mine,random"
     )
     assert all(row["target"] == row["label"] == int(row["image"].rpartition("/")[2][:2]) % 6 for row in rows)
-    ties = [row["curve"] for row in rows if row["method"] == "net:mine"]
+    ties = [row["values"] for row in rows if row["method"] == "net:mine"]
     assert len(ties) == NUMBER
     assert read_labels(None, ("a.png", "b.png")) == {}
 

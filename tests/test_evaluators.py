@@ -10,7 +10,7 @@ from pgig.errors import PgigError
 from pgig.incremental import IncrementalEvaluator, Plan, plan_of
 from pgig.measures import evaluators
 from pgig.measures.evaluators import Wish, affordable_rows, choose
-from pgig.records.part_files import read_curves
+from pgig.records.part_files import read_rows
 from pgig.vision.models import MODELS
 
 PROTOCOL = Protocol(patch=4, steps=3)
@@ -170,7 +170,7 @@ def test_runs_by_both_evaluators_agree(tmp_path):
         done = run(tmp_path, *call, "--methods", "gradient,vargrad,random", "--out", name, *more)
         assert done.returncode == 0, done.stderr
         assert f"evaluator: {'dense' if name == 'dense' else 'incremental'}" in done.stdout
-        found[name] = curves(read_curves(tmp_path / name))
+        found[name] = curves(read_rows(tmp_path / name))
     for other in ("fast", "little", "workers"):
         assert max(abs(numpy.array(found[other][key]) - found["dense"][key]).max() for key in found["dense"]) < 1e-5
     done = run(tmp_path, *call, "--methods", "gradient,vargrad,random", "--out", "fast", "--evaluator", "dense")

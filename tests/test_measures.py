@@ -9,7 +9,7 @@ import pgig
 from pgig.degradation import DenseEvaluator, PatchGrid, Protocol, scored_by
 from pgig.errors import PgigError
 from pgig.measures import JUDGES, Degradation, judge
-from pgig.records.measure import BY_ORDER, MEASURES
+from pgig.records.measures import BY_ORDER, MEASURES
 from pgig.subject.context import Context
 
 

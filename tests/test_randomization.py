@@ -11,9 +11,9 @@ from torch import nn
 
 from pgig.errors import PgigError
 from pgig.explainers.registry import explainers
+from pgig.measures.similarity import spearman, ssim
 from pgig.patterns.estimation import estimate_patterns
 from pgig.randomization.comparison import Asked, Stage, compare_randomised, layers_from_the_top, randomised, stages_of
-from pgig.randomization.similarity import spearman, ssim
 
 
 def test_rank_correlation():

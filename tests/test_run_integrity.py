@@ -17,7 +17,7 @@ from commands import FACTORY, noise_picture, run
 
 import pgig
 from pgig.errors import PgigError
-from pgig.records.part_files import read_curves
+from pgig.records.part_files import read_rows
 from pgig.report.run import Run
 from pgig.runs.ownership import owned
 
@@ -134,8 +134,8 @@ def without(method):
 
 
 def shorter(table):
-    curves = pa.array([row[:-1] for row in table["curve"].to_pylist()], table.schema.field("curve").type)
-    return table.set_column(table.schema.get_field_index("curve"), "curve", curves)
+    curves = pa.array([row[:-1] for row in table["values"].to_pylist()], table.schema.field("values").type)
+    return table.set_column(table.schema.get_field_index("values"), "values", curves)
 
 
 @pytest.mark.parametrize(
@@ -157,15 +157,15 @@ def test_parts_with_something_missing_are_refused(folder, change, match):
 
 
 def test_parts_of_earlier_versions_are_noted_and_continued(folder):
-    before = read_curves(folder / "run")
+    before = read_rows(folder / "run")
     unsealed(part(folder))
     part(folder, 1).unlink()
     done = run(folder, *CALL)
     assert done.returncode == 0, done.stderr
     assert "1 of 1 parts in run are of an earlier version" in " ".join(done.stderr.split())
     with pytest.warns(pgig.PgigWarning, match="1 of 2 parts in .* are of an earlier version"):
-        found = read_curves(folder / "run")
-    assert [row["curve"] for row in found] == [row["curve"] for row in before]
+        found = read_rows(folder / "run")
+    assert [row["values"] for row in found] == [row["values"] for row in before]
     reported = run(folder, "report", "run")
     assert reported.returncode == 0
     assert "earlier version" in reported.stderr
@@ -289,7 +289,7 @@ def test_a_model_that_writes_to_its_input_is_measured_as_one_that_does_not(folde
         call[call.index("gradient,random")] = "gradient,occlusion+window=8,random"
         done = run(folder, *call[:-1], name, "--evaluator", "dense")
         assert done.returncode == 0, done.stderr
-        found.append([row["curve"] for row in read_curves(folder / name)])
+        found.append([row["values"] for row in read_rows(folder / name)])
     numpy.testing.assert_allclose(found[0], found[1], atol=1e-6)
 
 
@@ -306,7 +306,7 @@ def test_a_full_disk_stops_a_run_and_blames_no_image(folder, monkeypatch):
     assert "the disk is full: run/heatmaps/" in said
     assert not list((folder / "run" / "parts").glob("*"))
     assert run(folder, *CALL).returncode == 0
-    assert len(read_curves(folder / "run")) == 24
+    assert len(read_rows(folder / "run")) == 24
 
 
 def test_attributions_of_earlier_versions_serve_too(folder):

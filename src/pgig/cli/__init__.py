@@ -8,7 +8,8 @@ from pgig.cli.app import run
 
 # in the order of `pgig --help`
 COMMANDS = (
-    "methods", "explain", "patterns", "check", "degrade", "report", "randomize", "stress", "truth", "demo",
+    "methods", "explain", "patterns", "check", "bench", "measures", "degrade", "report", "randomize", "stress", "truth",
+    "demo",
 )  # fmt: skip
 
 

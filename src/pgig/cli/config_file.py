@@ -20,16 +20,18 @@ def options_from_file(context: typer.Context, path: Path | None) -> Path | None:
     known = {parameter.name for parameter in context.command.params} - {"config"}
     found: dict[str, Any] = {}
     for name, section in sections.items():
+        if name == "measures" and isinstance(section, dict):
+            section = {"measures": list(section), **_shared(section)}
         values = section if isinstance(section, dict) else {name: section}
         found |= {_OPTION.get(key, key.replace("-", "_")): value for key, value in values.items()}
     # where attributions come from another run, theirs and this run's own can differ
     found |= {own: found[run] for own, run in (("seed", "order_seed"), ("target", "scored")) if run in found}
-    for name in ("mean", "std", "methods"):
+    for name in ("mean", "std", "methods", "measures"):
         if isinstance(found.get(name), list):
             found[name] = ",".join(map(str, found[name]))
     own = {
         "digest", "weights_digest", "patterns_digest", "labels_digest", "references_digest", "references_contents",
-        "explained_score", "order_seed", "scored", "pgig", "torch", "numpy", "pillow",
+        "masks_digest", "explained_score", "order_seed", "scored", "pgig", "torch", "numpy", "pillow",
     }  # fmt: skip
     if unknown := found.keys() - known - own:
         raise PgigError(f"{path} has the unknown option {sorted(unknown)[0]!r}")
@@ -37,6 +39,13 @@ def options_from_file(context: typer.Context, path: Path | None) -> Path | None:
     _check_types(path, found, context.command.callback)
     context.default_map = {**(context.default_map or {}), **found}
     return path
+
+
+def _shared(measures: Mapping[str, Any]) -> dict[str, Any]:
+    """The constants that all measures of a run have alike where they have them, such as the patch."""
+    found = [constants for constants in measures.values() if isinstance(constants, dict)]
+    values = {key: [one[key] for one in found if key in one] for key in ("patch", "steps")}
+    return {key: these[0] for key, these in values.items() if these and all(value == these[0] for value in these)}
 
 
 def _check_types(path: Path, found: Mapping[str, Any], command: Callable[..., Any] | None) -> None:

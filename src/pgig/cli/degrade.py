@@ -1,48 +1,15 @@
-"""pgig degrade"""
+"""pgig degrade: `pgig bench` with one measure, as the paper has it."""
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from pgig.cli.app import app
-from pgig.cli.config_file import check_no_code, options_from_file
+from pgig.cli.config_file import options_from_file
 from pgig.cli.groups import grouped
-from pgig.cli.options import (
-    ExecutionOptions,
-    MethodOptions,
-    ModelOptions,
-    PreprocessOptions,
-    ProtocolOptions,
-    patterns_file,
-)
-from pgig.cli.terminal import console, errors, goes_on, standing_of
-from pgig.errors import PgigError
-from pgig.files import check_target
-
-if TYPE_CHECKING:
-    from pgig.runs.degrade import Standing
-    from pgig.runs.prepare import Prepared
-
-
-@dataclass(frozen=True)
-class RunOptions:
-    """What is measured, and where it is kept."""
-
-    images: Annotated[Path, typer.Option(help="Folder of images, flat or one level per class; or a zip or tar file.")]
-    out: Annotated[Path, typer.Option(help="Folder of the run; given again, it goes on.")]
-    limit: Annotated[int | None, typer.Option(help="Only the first N images.")] = None
-    target: Annotated[str, typer.Option(help="`predicted` for the intact image, or `label`.")] = "predicted"
-    labels: Annotated[Path | None, typer.Option(help="CSV of file,class_index; without, each folder is a class.")] = (
-        None
-    )
-    save_attributions: Annotated[
-        bool, typer.Option("--save-attributions", help="Keep patch scores, for runs with another protocol.")
-    ] = False
-    attributions_from: Annotated[Path | None, typer.Option(help="A run with saved attributions to take them from.")] = (
-        None
-    )
+from pgig.cli.options import ExecutionOptions, MethodOptions, ModelOptions, PreprocessOptions, ProtocolOptions
+from pgig.cli.running import Measures, Options, RunOptions, carry_out
 
 
 @app.command()
@@ -62,7 +29,7 @@ def degrade(
         ),
     ] = None,
 ) -> None:
-    """Measure which method's ranking of patches makes the model's score fall fastest.
+    """Measure which method's ranking of patches makes the model's score fall fastest: `pgig bench` with one measure.
 
     A run is a folder. It can be stopped at any moment; the same command goes on where it stopped.
 
@@ -73,79 +40,5 @@ def degrade(
 
     `pgig degrade --config runs/vgg16/config.toml --attributions-from runs/vgg16 --fill blur --out runs/vgg16-blur`
     """
-    from pgig.explainers.registry import explainers
-    from pgig.explainers.together import needing_patterns
-    from pgig.runs.degrade import run_degradation
-    from pgig.runs.ownership import owned
-    from pgig.runs.prepare import prepare
-    from pgig.runs.request import Request
-    from pgig.vision.image_folder import ImageFolder
-    from pgig.vision.models import load_model
-
-    check_no_code(context, config, network.model, asked.methods)
-    table = explainers(asked.methods)
-    file = None
-    if needing_patterns(table) and run.attributions_from is None:
-        asked_for = _recorded_patterns(run.out) if asked.patterns == "auto" else None
-        file = patterns_file(asked_for or asked.patterns, lambda: load_model(network.model, network.weights))
-    request = Request(
-        model=network.model, weights=network.weights, images=run.images, limit=run.limit,
-        preprocess=image.preprocess(network.model, network.weights), methods=tuple(table),
-        protocol=protocol_options.as_protocol(), out=run.out, force=asked.force,
-        patterns=file,
-        references=asked.references, score=asked.score, target=run.target, labels=run.labels,  # type: ignore[arg-type]
-        seed=asked.seed, evaluator=execution.evaluator, workers=execution.workers, batch_size=execution.batch_size,
-        memory=execution.memory, threads=execution.threads, save_attributions=run.save_attributions,
-        attributions_from=run.attributions_from,
-    )  # fmt: skip
-    check_target(run.out / "config.toml")
-    if run.out.resolve() == run.images.resolve():
-        raise PgigError("--out is the folder of the images: give another")
-    ImageFolder.open(run.images)  # before there is a folder of the run
-    with owned(run.out):
-        ready = prepare(request)
-        _announce(ready)
-        with goes_on(run.out), standing_of(run.out.name) as say:
-            standing = run_degradation(ready, say)
-    _conclude(ready, standing)
-
-
-def _recorded_patterns(out: Path) -> str | None:
-    """A run goes on with the patterns that it began with, whatever was estimated since."""
-    from pgig.records.config import read_toml
-
-    path = out / "config.toml"
-    recorded = read_toml(path).get("files", {}).get("patterns") if path.is_file() else None
-    return recorded if isinstance(recorded, str) and Path(recorded).is_file() else None
-
-
-def _announce(ready: "Prepared") -> None:
-    from pgig.runs.job import grid_of
-    from pgig.runs.memory import needed_memory
-
-    asked, protocol = ready.job.asked, ready.job.asked.protocol
-    memory = needed_memory(asked, ready.subject.module, ready.chosen.bytes, ready.workers)
-    console.print(
-        f"{len(ready.job.names)} images of {asked.images}, {len(asked.methods)} methods, {protocol.steps} patches of "
-        f"{protocol.patch} x {protocol.patch}; at most about {memory / 2**30:.1f} GB of memory",
-        highlight=False, soft_wrap=True,
-    )  # fmt: skip
-    console.print(f"evaluator: {ready.chosen.note}", highlight=False, soft_wrap=True)
-    if ready.chosen.doubt:
-        errors.print(f"warning: {ready.chosen.doubt}: every step is computed whole", highlight=False, soft_wrap=True)
-    border = grid_of(asked).border
-    if any(border):
-        errors.print(
-            f"note: {border[0]} rows and {border[1]} columns at the border belong to no patch", highlight=False
-        )
-
-
-def _conclude(ready: "Prepared", standing: "Standing") -> None:
-    out = ready.job.asked.out
-    if standing.skipped:
-        errors.print(f"{standing.skipped} images skipped: see {out}/skipped.csv", highlight=False, soft_wrap=True)
-    if not standing.areas:
-        raise PgigError(f"none of the {len(ready.job.names)} images could be read: see {out}/skipped.csv")
-    for method, area in sorted(standing.areas.items(), key=lambda item: item[1]):
-        console.print(f"{method:32s} AUC {area:.4f}", highlight=False)
-    console.print(f"done: {out}; pgig report {out} --out report makes the page", highlight=False, soft_wrap=True)
+    options = Options(context, config, network, run, asked, execution, image)
+    carry_out(options.request(protocol_options.as_protocol(), Measures()))

@@ -11,6 +11,7 @@ HINTS = {
     "another folder": "give another --out",
     "a free folder": "wait until it is done, or give another --out",
     "labels": "give one for every image with --labels FILE, or leave out --target label",
+    "masks": "give --masks, a folder of mask images or a CSV of boxes, with one for every image",
     "held-out images": "give --held-out N",
     "a score": "commands explain models that return one row of class scores; give a module that picks them",
     "saved attributions": "run it to its end with --save-attributions",

@@ -94,7 +94,7 @@ def progress_of(what: str, unit: str = "points") -> Iterator[Callable[[int, int]
 
 
 class Standing(Protocol):
-    """Where a degradation run stands."""
+    """Where a run stands."""
 
     total: int
     before: int
@@ -106,12 +106,15 @@ class Standing(Protocol):
     def measured(self) -> int: ...
 
     @property
+    def column(self) -> str: ...
+
+    @property
     def areas(self) -> dict[str, float]: ...
 
 
 @contextmanager
 def standing_of(what: str) -> Iterator[Callable[[Standing], object]]:
-    """Images done, images per second, time left, and the mean area under the curve of every method so far."""
+    """Images done, images per second, time left, and the mean of a column by every method so far."""
     begun = time.monotonic()
     known: list[Standing] = []
 
@@ -121,8 +124,8 @@ def standing_of(what: str) -> Iterator[Callable[[Standing], object]]:
         now = known[0]
         speed = (now.done - now.before) / max(1e-9, time.monotonic() - begun)
         left = f", {(now.total - now.done) / speed / 60:.0f} minutes left" if speed else ""
-        areas = "  ".join(f"{name} {area:.3f}" for name, area in sorted(now.areas.items(), key=lambda item: item[1]))
-        so_far = f"AUC so far, of {now.measured} images: {areas}" if areas else "no AUC yet"
+        areas = "  ".join(f"{name} {area:.3f}" for name, area in now.areas.items())
+        so_far = f"{now.column} so far, of {now.measured} images: {areas}" if areas else f"no {now.column} yet"
         return visible(f"{what}: {now.done}/{now.total} images, {speed:.2f}/s{left}; {so_far}")
 
     if errors.is_terminal:

@@ -28,6 +28,10 @@ class Evaluator(Protocol):
         """
         ...
 
+    def curves_by_pixel(self, x: Tensor, filled: Tensor, when: Tensor, steps: int, targets: Tensor) -> Tensor:
+        """The same where any pixels go at a step: `when` [n, m, height, width] says at which, from 1 on."""
+        ...
+
 
 class DenseEvaluator:
     """Batched over images and methods: pairs of them go through their steps side by side."""
@@ -62,6 +66,19 @@ class DenseEvaluator:
                         down, across = grid.place(patch)
                         now[row, :, down, across] = filled[image, :, down, across]
                 result[first : first + len(images), step + 1] = self._score(now, targets[images])
+        return result.reshape(n, m, steps + 1)
+
+    @torch.inference_mode()
+    def curves_by_pixel(self, x: Tensor, filled: Tensor, when: Tensor, steps: int, targets: Tensor) -> Tensor:
+        n, m = when.shape[:2]
+        result = torch.empty(n * m, steps + 1, dtype=torch.float64)
+        flat, image_of = when.flatten(0, 1), torch.arange(n).repeat_interleave(m)
+        for first in range(0, n * m, self._batch):
+            rows = slice(first, first + self._batch)
+            images = image_of[rows]
+            for step in range(steps + 1):
+                now = torch.where(flat[rows, None] <= step, filled[images], x[images])
+                result[rows, step] = self._score(now, targets[images])
         return result.reshape(n, m, steps + 1)
 
     def _score(self, x: Tensor, targets: Tensor) -> Tensor:

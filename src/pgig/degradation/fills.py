@@ -26,8 +26,22 @@ def image_mean(x: Tensor, grid: PatchGrid) -> Tensor:
 
 def blurred(x: Tensor, grid: PatchGrid) -> Tensor:
     """The image under a Gaussian as wide as a patch."""
-    reach = min(3 * grid.patch, grid.height - 1, grid.width - 1)
-    bell = torch.exp(-0.5 * (torch.arange(-reach, reach + 1, device=x.device) / grid.patch) ** 2)
+    return _under_gaussian(x, grid.patch, 3 * grid.patch)
+
+
+@dataclass(frozen=True)
+class Blurred:
+    """The image under a Gaussian of so many pixels, cut off at as many, as RISE does it."""
+
+    sigma: int
+
+    def __call__(self, x: Tensor, grid: PatchGrid) -> Tensor:
+        return _under_gaussian(x, self.sigma, self.sigma)
+
+
+def _under_gaussian(x: Tensor, sigma: int, reach: int) -> Tensor:
+    reach = min(reach, x.shape[2] - 1, x.shape[3] - 1)
+    bell = torch.exp(-0.5 * (torch.arange(-reach, reach + 1, device=x.device) / sigma) ** 2)
     bell = (bell / bell.sum()).to(x.dtype)
     channels = x.shape[1]
     across = bell.reshape(1, 1, 1, -1).expand(channels, 1, 1, -1)
@@ -55,17 +69,21 @@ class PositiveChannels:
         return torch.where(grid.means(x) > 0, self.fill(x, grid), x)
 
 
+_WIDEST = 1000  # pixels of a blur
 FILLS: Mapping[str, Fill] = {"mean": patch_mean, "image_mean": image_mean, "blur": blurred, "road": imputed}
 
 
 def find_fill(name: str) -> Fill:
-    """A fill by name; a number is a constant."""
+    """A fill by name; a number is a constant, `blur=5` a blur by so many pixels."""
     if name in FILLS:
         return FILLS[name]
+    word, _, pixels = name.partition("=")
+    if word == "blur" and pixels.isdecimal() and 1 <= int(pixels) <= _WIDEST:
+        return Blurred(int(pixels))
     try:
         value = float(name)
     except ValueError:
-        raise PgigError(f"unknown fill {name!r}; choose one of {', '.join(FILLS)}, or a number") from None
+        raise PgigError(f"unknown fill {name!r}; choose one of {', '.join(FILLS)}, blur=PIXELS, or a number") from None
     if not abs(value) <= torch.finfo(torch.float32).max:
         raise PgigError(f"a constant fill must be finite, also in float32, got {name}")
     return Constant(value)

@@ -47,6 +47,44 @@ class IncrementalEvaluator:
             waiting.finish()
         return result.reshape(n, m, steps + 1)
 
+    @torch.inference_mode()
+    def curves_by_pixel(self, x: Tensor, filled: Tensor, when: Tensor, steps: int, targets: Tensor) -> Tensor:
+        """A box around all that goes at a step is computed anew."""
+        n, m = when.shape[:2]
+        result = torch.empty(n * m, steps + 1, dtype=torch.float64)
+        flat, image_of = when.flatten(0, 1), torch.arange(n).repeat_interleave(m)
+        for first in range(0, n * m, self._rows):
+            rows = slice(first, first + self._rows)
+            images, own = image_of[rows], flat[rows]
+            self._plan.allocate(min(self._rows, n * m), x.device)
+            shown, copies = images.unique_consecutive(return_counts=True)
+            self._plan.begin(x[shown], copies.tolist())
+            waiting = _Waiting(self._plan, self._score, targets[images], result[rows])
+            waiting.add(0)
+            for step in range(1, steps + 1):
+                changed, boxes = _boxes_of(own == step)
+                for some in self._plan.alike(boxes) if len(changed) else ():
+                    self._overwrite(changed[some], boxes[some], x, filled, own <= step, images)
+                waiting.add(step)
+            waiting.finish()
+        return result.reshape(n, m, steps + 1)
+
+    def _overwrite(
+        self, rows: NDArray[numpy.int64], boxes: Boxes, x: Tensor, filled: Tensor, gone: Tensor, images: Tensor
+    ) -> None:
+        """Let boxes of rows, all made as large as the largest, be as they are now; and carry the change on."""
+        whole = numpy.array(x.shape[2:])
+        size = (boxes[..., 1] - boxes[..., 0]).max(0)
+        starts = numpy.minimum(boxes[..., 0], whole - size)
+        values = torch.stack([
+            torch.where(gone[row][place], filled[images[row]][:, *place], x[images[row]][:, *place])
+            for row, (top, left) in zip(rows.tolist(), starts.tolist(), strict=True)
+            for place in [(slice(top, top + int(size[0])), slice(left, left + int(size[1])))]
+        ])  # fmt: skip
+        windows = Windows((starts[:, 0], starts[:, 1]), (int(size[0]), int(size[1])))
+        self._plan.replace(rows, windows, values.contiguous(memory_format=torch.channels_last))
+        self._plan.update(rows, numpy.stack([starts, starts + size], -1))
+
     def _replace(
         self, patches: Tensor, images: NDArray[numpy.int64], chosen: NDArray[numpy.int64], grid: PatchGrid
     ) -> None:
@@ -96,6 +134,18 @@ class _Waiting:
         scores = self._score(self._plan.finish(together), self._targets.repeat(len(self._steps)))
         self._result[:, self._steps] = scores.double().cpu().reshape(len(self._steps), -1).T
         self._maps, self._steps = [], []
+
+
+def _boxes_of(chosen: Tensor) -> tuple[NDArray[numpy.int64], Boxes]:  # [rows, height, width] bool
+    """The rows that have any pixel chosen, and the smallest box around them in each."""
+    rows = chosen.flatten(1).any(1).nonzero()[:, 0]
+    ends = []
+    for axis in (2, 1):  # what is left after reducing it: the lines down, then across
+        lines = chosen[rows].any(axis)
+        first = lines.int().argmax(1)
+        last = lines.shape[1] - lines.flip(1).int().argmax(1)
+        ends.append(torch.stack([first, last], 1))
+    return rows.numpy(), torch.stack(ends, 1).numpy()
 
 
 def _patches(filled: Tensor, grid: PatchGrid) -> Tensor:  # -> [n, patches, channels, patch, patch]

@@ -1,17 +1,20 @@
 """Degradation: the score as patches are replaced in the order of an attribution."""
 
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pgig.degradation import DenseEvaluator, Evaluator, Protocol, degrade, scored_by
-from pgig.errors import PgigError
+from pgig.degradation import Evaluator, Protocol, degrade
+from pgig.measures.setting import Attributions, Setting
 from pgig.subject.context import Context
-from pgig.subject.inputs import checked_ids
 from pgig.subject.subject import Subject
+
+Curves = dict[str, NDArray[numpy.float64]]
 
 
 @dataclass(frozen=True)
@@ -19,29 +22,60 @@ class Degradation:
     """Records are the curves [n, steps + 1] of every method."""
 
     protocol: Protocol = field(default_factory=Protocol)
-    evaluator: Evaluator | None = None  # without, whole forward passes
+    evaluator: Evaluator | None = None  # without, the setting's
 
     def __call__(
-        self, subject: Subject, x: Tensor, target: Tensor, attributions: Mapping[str, Tensor], context: Context
-    ) -> dict[str, NDArray[numpy.float64]]:
-        grid = self.protocol.grid(x)
-        sums = {name: grid.sums(attribution) for name, attribution in attributions.items()}
-        evaluator = self.evaluator
-        if evaluator is None:
-            if callable(context.score):
-                raise PgigError("degradation takes the score 'probability' or 'logit', not a function")
-            evaluator = DenseEvaluator(scored_by(subject, context.score))
-        return self.of_sums(evaluator, x, target, sums, checked_ids(context.ids, len(x)), context.seed)
+        self, subject: Subject, x: Tensor, target: Tensor, attributions: Attributions, context: Context
+    ) -> Curves:
+        setting = Setting.of(context)
+        sums = setting.sums_of(attributions, self.protocol.grid(x))
+        if (before := setting.kept.get(self.protocol)) is not None and before.fits(x, target, sums):
+            return dict(before.curves)
+        shared = dict([next(iter(sums.items()))]) if self.protocol.order == "random" else sums  # one order for all
+        evaluator = self.evaluator or setting.evaluator_for(subject)
+        found = degrade(evaluator, x, target, shared, self.protocol, setting.names(x), setting.seed)
+        curves = {name: found[name if name in found else next(iter(found))].numpy() for name in sums}
+        setting.kept[self.protocol] = _Kept(x, target, sums, curves)
+        return curves
 
-    def of_sums(
-        self,
-        evaluator: Evaluator,
-        x: Tensor,
-        target: Tensor,
-        sums: Mapping[str, Tensor],
-        ids: Sequence[Hashable],
-        seed: int,
-    ) -> dict[str, NDArray[numpy.float64]]:
-        """The same from the sums [n, patches] of attributions over patches."""
-        curves = degrade(evaluator, x, target, sums, self.protocol, ids, seed)
-        return {name: curve.numpy() for name, curve in curves.items()}
+    def with_constants(self, **constants: Any) -> "Degradation":
+        return replace(self, protocol=replace(self.protocol, **constants))
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """Curves, and what they are of."""
+
+    x: Tensor
+    target: Tensor
+    sums: Mapping[str, Tensor]
+    curves: Curves
+
+    def fits(self, x: Tensor, target: Tensor, sums: Mapping[str, Tensor]) -> bool:
+        same = x is self.x and torch.equal(target, self.target) and list(sums) == list(self.sums)
+        return same and all(torch.equal(sums[name], self.sums[name]) for name in sums)
+
+
+@dataclass(frozen=True)
+class Between:
+    """Records are the differences [n, steps + 1] of the curves, least relevant first minus most relevant first."""
+
+    protocol: Protocol = field(default_factory=Protocol)
+
+    def __call__(
+        self, subject: Subject, x: Tensor, target: Tensor, attributions: Attributions, context: Context
+    ) -> Curves:
+        setting = Setting.of(context)
+        most, least = (
+            Degradation(replace(self.protocol, order=order))(subject, x, target, attributions, setting)
+            for order in ("descending", "ascending")
+        )
+        return {name: least[name] - most[name] for name in most}
+
+    def with_constants(self, **constants: Any) -> "Between":
+        return replace(self, protocol=replace(self.protocol, **constants))
+
+
+def all_curves(found: Tensor, names: Any) -> Curves:  # [n, m, points]
+    """By method."""
+    return {name: numpy.asarray(torch.as_tensor(found[:, number])) for number, name in enumerate(names)}

@@ -10,10 +10,20 @@ from torch import Tensor, nn
 
 from pgig.degradation import Protocol
 from pgig.errors import PgigError
-from pgig.measures.degradation import Degradation
+from pgig.measures.complexity import complexity
+from pgig.measures.degradation import Between, Degradation
+from pgig.measures.infidelity import Infidelity
+from pgig.measures.insertion import DELETION, INSERTION
+from pgig.measures.localization import localization
+from pgig.measures.max_sensitivity import MaxSensitivity
+from pgig.measures.random_model import random_model
+from pgig.measures.road import Road
+from pgig.measures.saco import SaCo
+from pgig.measures.sensitivity_n import SensitivityN
 from pgig.plugins import open_table
 from pgig.records.explanation import Explanation
-from pgig.records.measure import BY_ORDER, MEASURES, Measure, Records, find_measure
+from pgig.records.measure import AskedMeasure, Measure, Records
+from pgig.records.measures import BY_ORDER, MEASURES, asked_measure
 from pgig.subject.context import Context
 from pgig.subject.scores import Explained, Target
 from pgig.subject.subject import Subject
@@ -24,9 +34,27 @@ Judge = Callable[[Subject, Tensor, Tensor, Mapping[str, Tensor], Context], Mappi
 _TABLE: dict[str, Judge] = {
     "morf": Degradation(Protocol(order="descending")),
     "lerf": Degradation(Protocol(order="ascending")),
+    "lerf_minus_morf": Between(),
     "random_order": Degradation(Protocol(order="random")),
+    "deletion": DELETION,
+    "insertion": INSERTION,
+    "road": Road("descending"),
+    "road_lerf": Road("ascending"),
+    "sensitivity_n": SensitivityN(),
+    "saco": SaCo(),
+    "infidelity": Infidelity(),
+    "max_sensitivity": MaxSensitivity(),
+    "complexity": complexity,
+    "randomization": random_model,
+    "localization": localization,
 }
 JUDGES = open_table(_TABLE)
+
+
+def judge_of(asked: AskedMeasure) -> Judge:
+    """Who judges, with the constants asked for."""
+    found = JUDGES[asked.measure.name]
+    return found.with_constants(**asked.constants) if asked.constants else found
 
 
 def register(measure: Measure, judge: Judge) -> None:
@@ -47,12 +75,14 @@ def judge(
 ) -> dict[str, dict[str, NDArray[numpy.float64]]]:
     """Every method's columns, a number for each input: method -> column -> [n].
 
+    measure: a name of the table, with constants other than its own where wanted: `insertion+unit=pixel`.
     target: the class of each input, or one for all.
     attributions: shaped like x; tensors, arrays, or what `pgig.explain` gives.
-    by: a judge with other settings than the table's, such as `Degradation(Protocol(patch=4))`.
+    context: a `Setting` for measures that need more, such as `max_sensitivity`.
+    by: a judge of your own making, such as `Degradation(Protocol(patch=4))`.
     """
-    described = find_measure(measure)
-    if isinstance(by, Degradation) and BY_ORDER[by.protocol.order] != measure:
+    asked = asked_measure(measure, {})
+    if isinstance(by, Degradation) and BY_ORDER[by.protocol.order] != asked.measure.name:
         raise PgigError(f"a judge in {by.protocol.order} order measures {BY_ORDER[by.protocol.order]}, not {measure}")
     judged = Subject.of(subject)
     judged.check([])
@@ -63,11 +93,12 @@ def judge(
     if any(index is None or len(index) != 1 for index in classes):
         raise PgigError("give the class of each input as target")
     targets = torch.tensor([index[0] for index in classes if index], device=x.device)
-    found = (by or JUDGES[measure])(judged, x, targets, given, context or Context())
+    found = (by or judge_of(asked))(judged, x, targets, given, context or Context())
     for name in given:
         if name not in found or len(found[name]) != len(x):
             raise PgigError(f"the judge of {measure} left no record of every input for {name}")
-    return {name: described.columns_of(numpy.asarray(found[name])) for name in given}
+    each = by.protocol.patches_per_step if isinstance(by, Degradation) else asked.patches_per_step
+    return {name: asked.measure.columns_of(numpy.asarray(found[name]), each) for name in given}
 
 
 def _attribution(name: str, value: Any, x: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from pgig.measures.degradation import Degradation as Judge
 from pgig.measures.evaluators import Wish, choose
 from pgig.network.outputs import answer_of
 from pgig.quantus.explain import whole_classes
-from pgig.records.measure import BY_ORDER, find_measure
+from pgig.records.measures import BY_ORDER, find_measure
 from pgig.subject.context import Context
 from pgig.subject.rows import check_rows
 from pgig.subject.subject import Subject

@@ -12,9 +12,9 @@ from pgig.draws import draws
 from pgig.errors import PgigError
 from pgig.explainers.protocol import Explainer
 from pgig.explainers.together import explain_group, needing_patterns, needing_references
+from pgig.measures.similarity import spearman, ssim
 from pgig.network.trace import trace
 from pgig.patterns.patterns import Patterns
-from pgig.randomization.similarity import spearman, ssim
 from pgig.subject.context import Context
 from pgig.subject.scores import Score
 from pgig.subject.subject import Subject

@@ -22,7 +22,7 @@ def write_config(path: Path, sections: Mapping[str, Section]) -> None:
     lines = []
     for name, section in sections.items():
         lines.append(f"[{name}]")
-        lines += [f"{key} = {_toml(value)}" for key, value in section.items() if value is not None]
+        lines += [f"{_key(key)} = {_toml(value)}" for key, value in section.items() if value is not None]
         lines.append("")
     with written(path) as temporary:
         temporary.write_text("\n".join(lines), encoding="utf-8")
@@ -45,6 +45,13 @@ def read_config(path: Path, needed: Sequence[str] = SECTIONS) -> dict[str, dict[
         raise PgigError(f"the configuration {path} is damaged: it has no section [{missing[0]}]")
     if odd := [name for name, section in found.items() if not isinstance(section, dict)]:
         raise PgigError(f"the configuration {path} is damaged: {odd[0]!r} belongs to no section")
+    return found
+
+
+def number_of(config: Mapping[str, Section], folder: Path, section: str, key: str) -> int:
+    found = config[section].get(key)
+    if not isinstance(found, int) or isinstance(found, bool) or found < 1:
+        raise PgigError(f"the configuration in {folder} is damaged: [{section}] has no number {key}")
     return found
 
 
@@ -75,7 +82,13 @@ def config_digest(config: Mapping[str, Section]) -> str:
     return blake2b(json.dumps(told, sort_keys=True).encode(), digest_size=8).hexdigest()
 
 
+def _key(name: str) -> str:
+    return name if name.replace("_", "").isalnum() and name.isascii() else json.dumps(name)
+
+
 def _toml(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_key(key)} = {_toml(item)}" for key, item in value.items()) + "}"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list | tuple):

@@ -1,6 +1,6 @@
-"""Measures, as reports know them: their columns, and which way is better."""
+"""What a measure is, as reports know it: its columns, which way is better, its constants and where they come from."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -8,12 +8,10 @@ import numpy
 from numpy.typing import NDArray
 
 from pgig.errors import PgigError
-from pgig.plugins import open_table
-from pgig.statistics import aopc, auc, score_at
 
 Records = NDArray[Any]  # [n, ...]: what a judge leaves of n images
 Better = Literal["lower", "higher"]
-_POINTS = 10, 30, 100  # patches after which the score is reported
+Number = int | float | str
 
 
 @dataclass(frozen=True)
@@ -26,6 +24,25 @@ class Column:
 
 
 @dataclass(frozen=True)
+class Constant:
+    """A number (or a word) that a measure depends on."""
+
+    name: str
+    default: Number
+    about: str
+    source: str  # where the default comes from
+
+    def read(self, text: str, label: str) -> Number:
+        """From text, as a value of the default's type."""
+        kind = type(self.default)
+        try:
+            return kind(text)
+        except ValueError:
+            wanted = {int: "a whole number", float: "a number"}[kind]
+            raise PgigError(f"{self.name} of {label} must be {wanted}, got {text!r}") from None
+
+
+@dataclass(frozen=True)
 class Measure:
     """What a benchmark reports of a method. The first column ranks."""
 
@@ -33,10 +50,22 @@ class Measure:
     about: str
     columns: tuple[Column, ...]
     axis: str  # what records count up: `{score}` is the score's name
+    constants: tuple[Constant, ...] = ()
+    # how many numbers a record has, by the constants and the side of images; None: any
+    length: Callable[[Mapping[str, Any], int], int] | None = None
+    steps: str = ""  # what a curve's steps are; empty where records are no curves
+    # a control says nothing of methods, a derived measure nothing that others do not: neither counts in a ranking
+    role: Literal["measure", "control", "derived"] = "measure"
+    needs: Literal["patches", "pixels", "methods", "masks"] = "patches"  # of what to judge by; methods: to ask anew
+    sources: tuple[str, ...] = ()  # keys of the bibliography
 
     @property
     def better(self) -> Better:
         return self.columns[0].better
+
+    @property
+    def ranks_by(self) -> str:
+        return self.columns[0].name
 
     def columns_of(self, records: Records, patches_per_step: int = 1) -> dict[str, NDArray[numpy.float64]]:
         """All columns that the records reach."""
@@ -44,34 +73,26 @@ class Measure:
         return {name: values for name, values in found.items() if values is not None}
 
 
-def _after(patches: int) -> Callable[[Records, int], NDArray[numpy.float64] | None]:
-    def score(curves: Records, each: int) -> NDArray[numpy.float64] | None:
-        steps = curves.shape[-1] - 1
-        return score_at(curves, patches // each) if patches % each == 0 and patches // each <= steps else None
+@dataclass(frozen=True)
+class AskedMeasure:
+    """A measure with its constants, known in records by its label."""
 
-    return score
+    label: str  # as it was asked for: `morf+fill=blur`
+    measure: Measure
+    constants: Mapping[str, Any]
 
+    def length(self, side: int) -> int | None:
+        """Of a record, for images of this side."""
+        return None if self.measure.length is None else self.measure.length(self.constants, side)
 
-def _degradation(name: str, about: str, better: Better) -> Measure:
-    other: Better = "higher" if better == "lower" else "lower"
-    columns = (
-        Column("AUC", lambda curves, _: auc(curves), better),
-        Column("AOPC", lambda curves, _: aopc(curves), other),
-        *(Column(f"after {k}", _after(k), better) for k in _POINTS),
-    )
-    return Measure(name, about, columns, "mean {score} of the class")
+    @property
+    def needs(self) -> str:
+        """What to judge by: an attribution's product with the input is not known from its sums over patches."""
+        return "pixels" if self.constants.get("product") == "input" else self.measure.needs
 
+    @property
+    def patches_per_step(self) -> int:
+        return int(self.constants.get("patches_per_step", 1))
 
-_TABLE = (
-    _degradation("morf", "The score as the most relevant patches are replaced first", "lower"),
-    _degradation("lerf", "The score as the least relevant patches are replaced first", "higher"),
-    _degradation("random_order", "The score as patches are replaced in a random order, a control", "lower"),
-)
-MEASURES: dict[str, Measure] = open_table({measure.name: measure for measure in _TABLE})
-BY_ORDER = {"descending": "morf", "ascending": "lerf", "random": "random_order"}
-
-
-def find_measure(name: str) -> Measure:
-    if name not in MEASURES:
-        raise PgigError(f"unknown measure {name!r}; known: {', '.join(MEASURES)}")
-    return MEASURES[name]
+    def columns_of(self, records: Records) -> dict[str, NDArray[numpy.float64]]:
+        return self.measure.columns_of(records, self.patches_per_step)

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from pgig.errors import PgigError
-from pgig.records.config import config_digest, read_config
+from pgig.records.config import config_digest, number_of, read_config
+from pgig.records.measures import measures_of
 
 PART = 8  # images: parts are fixed by the image list alone
 
@@ -25,7 +26,7 @@ class Part:
 class Finished:
     """What a part holds."""
 
-    rows: list[dict[str, Any]]  # one per image and method
+    rows: list[dict[str, Any]]  # one per image, method and measure
     skipped: Mapping[str, str]  # images that could not be used, with reasons
     digests: Mapping[str, str | None]  # of the bytes of every image; None where they could not be read
     is_sealed: bool  # parts of earlier versions are not
@@ -41,7 +42,7 @@ class Expected:
 
     count: int  # images
     methods: tuple[str, ...]
-    steps: int
+    lengths: Mapping[str, int | None]  # measure -> values of a record; None: any
     patches: int
     configuration: str  # its digest
 
@@ -52,18 +53,9 @@ class Expected:
         if not isinstance(methods, list) or not all(isinstance(method, str) for method in methods):
             raise PgigError(f"the configuration in {folder} is damaged: [attributions] has no list methods")
         count, size = number_of(config, folder, "images", "count"), number_of(config, folder, "images", "size")
-        steps, patch = (
-            number_of(config, folder, "degradation", "steps"),
-            number_of(config, folder, "attributions", "patch"),
-        )
-        return Expected(count, tuple(methods), steps, (size // patch) ** 2, config_digest(config))
-
-
-def number_of(config: Mapping[str, Mapping[str, Any]], folder: Path, section: str, key: str) -> int:
-    found = config[section].get(key)
-    if not isinstance(found, int) or isinstance(found, bool) or found < 1:
-        raise PgigError(f"the configuration in {folder} is damaged: [{section}] has no number {key}")
-    return found
+        patch = number_of(config, folder, "attributions", "patch")
+        lengths = {label: asked.length(size) for label, asked in measures_of(config, folder).items()}
+        return Expected(count, tuple(methods), lengths, (size // patch) ** 2, config_digest(config))
 
 
 def parts_of(images: Sequence[str]) -> list[Part]:

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from pgig.errors import PgigError
 from pgig.records.config import read_config
-from pgig.records.measure import BY_ORDER, Measure, find_measure
+from pgig.records.measure import Measure
+from pgig.records.measures import measures_of
 from pgig.records.part_files import note_unsealed, read_run
-from pgig.records.parts import number_of
 from pgig.statistics import Comparison, Interval, comparisons, corrected, intervals
 
 
@@ -42,7 +42,7 @@ class Run:
         by_method: dict[str, dict[str, Any]] = {}
         for row in rows:
             by_method.setdefault(row["method"], {})[row["image"]] = row
-        curves = {m: numpy.array([found[image]["curve"] for image in images]) for m, found in by_method.items()}
+        curves = {m: numpy.array([found[image]["values"] for image in images]) for m, found in by_method.items()}
         seconds = {m: float(numpy.mean([r["seconds"] for r in found.values()])) for m, found in by_method.items()}
         skipped = {image: reason for part in parts for image, reason in part.skipped.items()}
         unsealed = sum(not part.is_sealed for part in parts)
@@ -64,10 +64,7 @@ class Run:
     @property
     def measure(self) -> Measure:
         """What was measured."""
-        order = self.config["degradation"].get("order", "descending")
-        if order not in BY_ORDER:
-            raise PgigError(f"the configuration in {self.folder} is damaged: no measure has the order {order!r}")
-        return find_measure(BY_ORDER[order])
+        return next(iter(measures_of(self.config, self.folder).values())).measure
 
     def measures(self) -> dict[str, dict[str, Interval]]:
         """The measure's columns, with intervals, the best method first."""
@@ -105,4 +102,3 @@ def _check(config: Mapping[str, Mapping[str, Any]], folder: Path) -> None:
     for section, key in _TEXTS:
         if not isinstance(config[section].get(key), str):
             raise PgigError(f"the configuration in {folder} is damaged: [{section}] has no text {key}")
-    number_of(config, folder, "degradation", "patches_per_step")

@@ -6,11 +6,13 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from pgig.degradation import PatchGrid
 from pgig.digests import digest_of
 from pgig.errors import PgigError
 from pgig.explainers.registry import explainers
 from pgig.explainers.together import needing_patterns
 from pgig.files import sweep
+from pgig.measures import judge_of
 from pgig.measures.evaluators import Chosen, Wish, choose
 from pgig.patterns.kept import read_patterns
 from pgig.patterns.patterns import Patterns
@@ -20,6 +22,7 @@ from pgig.records.parts import PART, Part, parts_of
 from pgig.runs.backends.events import Backend
 from pgig.runs.job import Job, grid_of
 from pgig.runs.labels import checked_labels, read_labels
+from pgig.runs.masks import Masks
 from pgig.runs.references import draws_references, reference_pool
 from pgig.runs.request import Request
 from pgig.runs.sections import check_reusable, known_at_once, sections_of
@@ -46,11 +49,14 @@ class Prepared:
 def prepare(asked: Request) -> Prepared:
     """Check, and write or compare the configuration."""
     grid_of(asked)
+    _check_measures(asked)
     table = explainers(asked.methods)
     if needing_patterns(table) and asked.patterns is None and asked.attributions_from is None:
         raise PgigError("pattern methods need patterns", lacks="patterns")
     folder = ImageFolder.open(asked.images)
     names = folder.first(asked.limit).names
+    if asked.masks is not None and asked.needs_masks:
+        Masks.open(asked.masks).check(names)
     begun = any((asked.out / "parts").glob("part-*.parquet"))
     if begun and not (asked.out / "config.toml").exists():
         raise PgigError(f"{asked.out} holds parts but no config.toml", lacks="another folder")
@@ -80,6 +86,19 @@ def prepare(asked: Request) -> Prepared:
         threads=asked.threads if workers == 1 else max(1, (asked.threads or torch.get_num_threads()) // workers),
     )  # fmt: skip
     return Prepared(_configured(job, workers, found, begun), subject, chosen, workers, todo)
+
+
+def _check_measures(asked: Request) -> None:
+    """Do their patches fit the images?"""
+    x = torch.empty(1, 3, asked.preprocess.size, asked.preprocess.size)
+    for found in asked.judged_by.values():
+        protocol = getattr(judge_of(found), "protocol", None)
+        if protocol is not None:
+            protocol.grid(x)
+        elif "patch" in found.constants:
+            grid = PatchGrid(*x.shape[2:], found.constants["patch"])
+            if len(grid) < found.constants.get("groups", 1):
+                raise PgigError(f"{found.label} cannot put {len(grid)} patches into {found.constants['groups']} groups")
 
 
 def make_worker(job: Job) -> Worker:
@@ -116,7 +135,7 @@ def _configured(job: Job, workers: int, patterns: Patterns | None, begun: bool) 
     if begun:
         check_same(out, sections)
     write_config(out / "config.toml", sections)
-    for folder in ("parts", "attributions", "heatmaps"):
+    for folder in ("parts", "attributions", "heatmaps", "examples"):
         sweep(out / folder)
     return replace(job, configuration=config_digest(read_config(out / "config.toml")))
 

@@ -1,11 +1,15 @@
-"""Requests: what was asked of a degradation run, as it was asked. A request is never filled in later."""
+"""Requests: what was asked of a run, as it was asked. A request is never filled in later."""
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pgig.degradation import Protocol
 from pgig.errors import PgigError
+from pgig.measures import judge_of
+from pgig.records.measure import AskedMeasure
+from pgig.records.measures import BY_ORDER, asked_measure, find_measure
 from pgig.vision.preprocess import Preprocess
 
 
@@ -20,6 +24,9 @@ class Request:
     preprocess: Preprocess = field(default_factory=Preprocess)
     methods: tuple[str, ...]
     protocol: Protocol = field(default_factory=Protocol)
+    measures: tuple[str, ...] = ()  # labels; without, the one of the protocol's order
+    constants: tuple[tuple[str, int | float | str], ...] = ()  # of every measure that has them
+    masks: Path | None = None  # a folder of masks, or a table of boxes
     out: Path
     patterns: Path | None = None
     force: bool = False  # use patterns of other weights all the same
@@ -47,7 +54,37 @@ class Request:
             raise PgigError(f"unknown target {self.target!r}; choose 'predicted' or 'label'")
         if self.save_attributions and self.attributions_from is not None:
             raise PgigError(f"the attributions are saved in {self.attributions_from} already: do not save them again")
+        for asked in self.judged_by.values():
+            judge_of(asked)  # its constants, checked
+            if self.attributions_from is not None and self._beyond_sums(asked):
+                raise PgigError(f"{asked.label} needs more than the patch scores that {self.attributions_from} saved")
+        if self.needs_masks and self.masks is None:
+            raise PgigError("localization needs masks of the objects", lacks="masks")
 
     @property
     def by_label(self) -> bool:
         return self.target == "label"
+
+    @cached_property
+    def judged_by(self) -> dict[str, AskedMeasure]:
+        """The measures, by label."""
+        if self.measures:
+            return {label: asked_measure(label, dict(self.constants)) for label in self.measures}
+        measure = find_measure(BY_ORDER[self.protocol.order])
+        own = {constant.name: getattr(self.protocol, constant.name) for constant in measure.constants}
+        return {measure.name: AskedMeasure(measure.name, measure, own)}
+
+    @property
+    def needs_pixels(self) -> bool:
+        """Are sums over the run's own patches too little to judge by?"""
+        return any(self._beyond_sums(asked) for asked in self.judged_by.values())
+
+    @property
+    def needs_masks(self) -> bool:
+        return any(asked.needs == "masks" for asked in self.judged_by.values())
+
+    def _beyond_sums(self, asked: AskedMeasure) -> bool:
+        return asked.needs != "patches" or asked.constants.get("patch", self.protocol.patch) != self.protocol.patch
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in vars(self).items() if key != "judged_by"}  # measures hold functions

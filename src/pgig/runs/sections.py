@@ -1,4 +1,4 @@
-"""What a degradation run writes into its configuration, and whether another run's attributions fit it."""
+"""What a run writes into its configuration, and whether another run's attributions fit it."""
 
 from dataclasses import asdict
 from importlib.metadata import version
@@ -16,14 +16,16 @@ from pgig.records.config import Section, read_config
 from pgig.records.part_files import check_sums
 from pgig.records.parts import parts_of
 from pgig.runs.job import Job, grid_of
+from pgig.runs.masks import Masks
 from pgig.runs.request import Request
 from pgig.vision.image_folder import ImageFolder
 
 
 def known_at_once(asked: Request, names: tuple[str, ...]) -> dict[str, dict[str, Any]]:
     """What can be compared before anything is built."""
-    protocol = asdict(asked.protocol)
-    protocol.pop("patch")
+    protocol = {} if asked.measures else asdict(asked.protocol)
+    protocol.pop("patch", None)
+    measures = {label: dict(found.constants) for label, found in asked.judged_by.items()}
     own = {} if asked.attributions_from is not None else {
         "explained_score": asked.score, "seed": asked.seed, "patch": asked.protocol.patch, "target": asked.target,
     }  # fmt: skip
@@ -35,6 +37,7 @@ def known_at_once(asked: Request, names: tuple[str, ...]) -> dict[str, dict[str,
         "model": {"model": asked.model},
         "attributions": {"methods": list(asked.methods), **own},
         "degradation": {**protocol, "score": asked.score, "order_seed": asked.seed, "scored": asked.target},
+        **({"measures": measures} if asked.measures else {}),
     }  # fmt: skip
 
 
@@ -46,6 +49,8 @@ def sections_of(job: Job, workers: int, patterns: Patterns | None) -> dict[str, 
         "model": {**known["model"], "weights_digest": job.digest},
         "attributions": _attributions(job, patterns, known["attributions"]),
         "degradation": {**known["degradation"], "evaluator": job.evaluator, "labels_digest": _labels_digest(job)},
+        **({"measures": known["measures"]} if asked.measures else {}),
+        **({"masks": {"masks_digest": Masks.open(asked.masks).digest}} if asked.masks and asked.needs_masks else {}),
         "versions": {
             "pgig": __version__, "torch": str(torch.__version__), "numpy": numpy.__version__,
             "pillow": version("pillow"),
@@ -53,6 +58,7 @@ def sections_of(job: Job, workers: int, patterns: Patterns | None) -> dict[str, 
         "files": {
             "images": str(asked.images), "weights": asked.weights, "patterns": _text(asked.patterns),
             "references": _text(asked.references), "labels": _text(asked.labels),
+            "masks": _text(asked.masks),
             "attributions_from": _text(asked.attributions_from),
         },
         "execution": {

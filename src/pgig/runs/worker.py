@@ -1,4 +1,4 @@
-"""The work of a degradation run on one part: read images, explain them, replace patches, score, write."""
+"""The work of a run on one part: read images, explain them, judge what was said, write."""
 
 import errno
 import time
@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from pgig.degradation import Evaluator
@@ -19,11 +18,13 @@ from pgig.explainers.protocol import Explainer
 from pgig.explainers.registry import explainers
 from pgig.explainers.together import explain_group, sharing
 from pgig.files import written
-from pgig.measures import Degradation
 from pgig.patterns.kept import read_patterns
-from pgig.records.part_files import write_curves, write_sums
+from pgig.records.part_files import write_records, write_sums
 from pgig.records.parts import Finished, Part
+from pgig.runs.examples import write_examples
 from pgig.runs.job import Job
+from pgig.runs.judging import Explained, Judging
+from pgig.runs.masks import Masks
 from pgig.runs.references import draws_references, reference_pool
 from pgig.runs.saved import Saved
 from pgig.subject.context import Context
@@ -38,20 +39,6 @@ _PASSING = errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ESTALE, er
 
 
 @dataclass
-class Explained:
-    """An image and what the methods say of it."""
-
-    name: str
-    digest: str  # of the file's bytes
-    x: Tensor  # [channels, height, width]
-    predicted: int
-    target: int
-    sums: dict[str, Tensor]  # method -> [patches]
-    seconds: dict[str, float]
-    maps: dict[str, NDArray[numpy.float32]] = field(default_factory=dict)  # method -> [height, width], of a few images
-
-
-@dataclass
 class _PartSoFar:
     done: list[Explained] = field(default_factory=list)
     skipped: dict[str, str] = field(default_factory=dict)  # with reasons
@@ -62,7 +49,7 @@ class Worker:
     """A job with its model loaded."""
 
     def __init__(self, job: Job, subject: Subject, evaluator: Evaluator) -> None:
-        self._job, self._asked, self._evaluator = job, job.asked, evaluator
+        self._job, self._asked = job, job.asked
         if job.threads is not None:
             torch.set_num_threads(job.threads)
         if digest_of(subject.digest) != job.digest:
@@ -72,6 +59,8 @@ class Worker:
         self._table = explainers(job.asked.methods)
         self._folder = ImageFolder.open(job.asked.images)
         self._pool = self._references() if draws_references(job.asked, self._table) else {}
+        self._judging = Judging(job, self._subject, evaluator, self._explain_again)
+        self._masks = Masks.open(job.asked.masks) if job.asked.masks is not None and job.asked.needs_masks else None
 
     def _references(self) -> dict[str, Tensor]:
         pool, contents = reference_pool(self._asked, self._job.names, self._folder)
@@ -89,13 +78,15 @@ class Worker:
         if self._asked.save_attributions:
             sums = Finished(_sums_rows(so_far.done), dict(so_far.skipped), so_far.digests, True)
             write_sums(out, part, sums, configuration)
-        rows = self._degraded(so_far.done) if so_far.done else []
-        lost = {row["image"] for row in rows if not numpy.isfinite(row["curve"]).all()}
+        rows = self._judging.rows(so_far.done) if so_far.done else []
+        lost = {row["image"] for row in rows if not numpy.isfinite(row["values"]).all()}
         if part.number == 0 and lost and all(row["image"] in lost for row in rows):  # the others will fail too
             raise PgigError(f"{sorted(lost)[0]}: {_NOT_FINITE}")
         rows = [row for row in rows if row["image"] not in lost]
         skipped = so_far.skipped | dict.fromkeys(lost, _NOT_FINITE)
-        write_curves(out, part, Finished(rows, skipped, so_far.digests, True), configuration)
+        shown = self._job.names[:HEAT_MAPS]
+        write_examples(self._job, [one for one in so_far.done if one.name in shown and one.name not in lost], rows)
+        write_records(out, part, Finished(rows, skipped, so_far.digests, True), configuration)
         return rows
 
     def _explained(self, part: Part) -> Generator[int, None, _PartSoFar]:
@@ -113,7 +104,10 @@ class Worker:
                 if kept is not None:
                     kept.check_image(name, found.digests[name])
                 try:
-                    found.done.append(self._explain(name, str(found.digests[name]), x, kept))
+                    one = self._explain(name, str(found.digests[name]), x, kept)
+                    if self._masks is not None:
+                        one.mask = self._masks.mask(name, self._folder.read(name), self._asked.preprocess)
+                    found.done.append(one)
                 except DiskFullError:
                     raise
                 except PgigError as error:
@@ -157,11 +151,18 @@ class Worker:
         shown = found if name in self._job.names[:HEAT_MAPS] else {}
         maps = {method: numpy.asarray(a[0].sum(0), dtype=numpy.float32) for method, a in shown.items()}
         sums = {method: grid.sums(found[method])[0] for method in self._table}
-        return Explained(name, digest, x, predicted, target, sums, seconds, maps)
+        return Explained(
+            name, digest, x, predicted, target, sums, seconds, maps,
+            {m: a[0] for m, a in found.items()} if self._asked.needs_pixels else {},
+        )  # fmt: skip
+
+    def _explain_again(self, subject: Subject, one: Explained, x: Tensor) -> dict[str, Tensor]:
+        """The same methods on the same class, with the same draws."""
+        return self._attributions(self._table, one.name, x[None], torch.tensor([one.target]), subject)
 
     def _attributions(
-        self, group: Mapping[str, Explainer], name: str, x: Tensor, target: Tensor
-    ) -> dict[str, Tensor]:  # fmt: skip
+        self, group: Mapping[str, Explainer], name: str, x: Tensor, target: Tensor, subject: Subject | None = None
+    ) -> dict[str, Tensor]:
         others = [image for other, image in self._pool.items() if other != name]
         context = Context(
             score=self._asked.score,
@@ -170,33 +171,7 @@ class Worker:
             references=torch.stack(others) if others else None,
             black=self._asked.preprocess.black,
         )
-        return explain_group(group, self._subject, x, target, context)
-
-    def _degraded(self, done: list[Explained]) -> list[dict[str, Any]]:
-        begun = time.perf_counter()
-        try:
-            curves = Degradation(self._asked.protocol).of_sums(
-                self._evaluator,
-                torch.stack([one.x for one in done]),
-                torch.tensor([one.target for one in done]),
-                {method: torch.stack([one.sums[method] for one in done]) for method in done[0].sums},
-                [one.name for one in done],
-                self._asked.seed,
-            )
-        except (RuntimeError, MemoryError) as error:  # also torch's way of saying that memory is short
-            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise PgigError(f"the model failed on replaced patches: {reason}; the same command goes on") from error
-        each = (time.perf_counter() - begun) / (len(done) * len(curves))
-        return [
-            {
-                "image": one.name, "method": method, "predicted": one.predicted,
-                "label": self._job.labels.get(one.name, -1), "target": one.target,
-                "intact": float(curve[number, 0]), "curve": curve[number].tolist(),
-                "seconds": one.seconds[method] + each, "image_digest": one.digest,
-            }
-            for number, one in enumerate(done)
-            for method, curve in curves.items()
-        ]  # fmt: skip
+        return explain_group(group, subject or self._subject, x, target, context)
 
     def _write_maps(self, one: Explained) -> None:
         pixels = self._asked.preprocess.pixels(BytesIO(self._folder.read(one.name)), one.name)

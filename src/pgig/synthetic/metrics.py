@@ -11,25 +11,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pgig.errors import PgigError
+from pgig.measures.localization import mass, rank, said
 from pgig.synthetic.transport import earth_movers_distance
 
 READINGS: Mapping[str, Callable[[Tensor], Tensor]] = {"|a|": torch.abs, "a+": lambda a: a.clamp(min=0)}
 Scores = dict[str, NDArray[numpy.float64]]  # "metric, reading" -> [n]
-
-
-def precision(weights: Tensor, mask: Tensor) -> float:
-    """The share of the mask among the top n pixels, n the size of the mask; ties share the places left evenly."""
-    n = int(mask.sum())
-    values, inside = weights.flatten(), mask.flatten()
-    least = values.topk(n).values[-1]
-    above, tied = values > least, values == least
-    left = n - int(above.sum())
-    return (int((above & inside).sum()) + left * int((tied & inside).sum()) / int(tied.sum())) / n
-
-
-def mass(weights: Tensor, mask: Tensor) -> float:
-    """The share of the attribution inside the mask."""
-    return float((weights * mask).sum() / weights.sum())
 
 
 def nearness(weights: Tensor, mask: Tensor) -> float:
@@ -38,7 +24,7 @@ def nearness(weights: Tensor, mask: Tensor) -> float:
 
 
 METRICS: Mapping[str, Callable[[Tensor, Tensor], float]] = {
-    "precision": precision,
+    "precision": rank,
     "mass": mass,
     "1 - EMD": nearness,
 }
@@ -55,7 +41,7 @@ def truth_scores(attributions: Tensor, masks: Tensor) -> Scores:
     found: Scores = {}
     for metric, measure in METRICS.items():
         for reading, read in READINGS.items():
-            each = [measure(_some(read(a)), mask) for a, mask in zip(maps, masks, strict=True)]
+            each = [measure(said(read(a)), mask) for a, mask in zip(maps, masks, strict=True)]
             found[f"{metric}, {reading}"] = numpy.array(each)
     return found
 
@@ -63,8 +49,3 @@ def truth_scores(attributions: Tensor, masks: Tensor) -> Scores:
 def chance(masks: Tensor) -> Scores:
     """What an attribution that says nothing gets: the same everywhere."""
     return truth_scores(torch.ones_like(masks, dtype=torch.float64)[:, None], masks)
-
-
-def _some(weights: Tensor) -> Tensor:
-    """An attribution that is zero everywhere says as little as one that is the same everywhere."""
-    return weights if bool(weights.any()) else torch.ones_like(weights)

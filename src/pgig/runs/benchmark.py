@@ -1,4 +1,4 @@
-"""A degradation run: a folder that grows part by part, can be stopped at any moment, and goes on."""
+"""A run: a folder that grows part by part, can be stopped at any moment, and goes on."""
 
 from collections.abc import Callable, Iterable
 from contextlib import closing
@@ -9,6 +9,7 @@ import numpy
 
 from pgig.digests import digest_of_file
 from pgig.errors import PgigError
+from pgig.records.measure import AskedMeasure
 from pgig.records.part_files import read_finished, read_sums, write_skipped
 from pgig.records.parts import Finished, parts_of
 from pgig.runs.backends.events import Backend, Done, Event, Lost
@@ -16,7 +17,6 @@ from pgig.runs.backends.processes import Processes
 from pgig.runs.backends.serial import Serial
 from pgig.runs.job import Job
 from pgig.runs.prepare import Prepared, worker_maker
-from pgig.statistics import auc
 from pgig.vision.image_folder import DAMAGED, ImageFolder
 
 
@@ -25,6 +25,7 @@ class Standing:
     """Where a run stands."""
 
     total: int  # images
+    measure: AskedMeasure  # the one that is shown meanwhile
     before: int = 0  # of those, found finished when the run began
     done: int = 0
     skipped: int = 0  # of those, could not be used; known at the end
@@ -32,25 +33,37 @@ class Standing:
 
     def add(self, rows: list[dict[str, Any]]) -> None:
         for row in rows:
-            self._areas.setdefault(row["method"], []).append(float(auc(row["curve"])))
+            if row["measure"] == self.measure.label:
+                values = self.measure.columns_of(numpy.array([row["values"]]))[self.column]
+                self._areas.setdefault(row["method"], []).append(float(values[0]))
+
+    @property
+    def column(self) -> str:
+        """What is shown of the measure."""
+        return self.measure.measure.ranks_by
 
     @property
     def measured(self) -> int:
-        """Images that have areas."""
+        """Images that have a number."""
         return max(map(len, list(self._areas.values())), default=0)
 
     @property
     def areas(self) -> dict[str, float]:
-        """The mean area under the curve so far, by method."""
-        return {method: float(numpy.mean(values)) for method, values in list(self._areas.items())}
+        """The column's mean so far, by method, the best first."""
+        means = {method: float(numpy.mean(values)) for method, values in list(self._areas.items())}
+        return {m: means[m] for m in sorted(means, key=lambda m: self._sign * means[m])}
+
+    @property
+    def _sign(self) -> int:
+        return 1 if self.measure.measure.better == "lower" else -1
 
 
-def run_degradation(
+def run_benchmark(
     prepared: Prepared, say: Callable[[Standing], object], backend: Backend | None = None
 ) -> Standing:  # fmt: skip
     """Do what is not done yet. The result does not depend on backend, batch size or interruption (to rounding)."""
     job = prepared.job
-    standing = Standing(len(job.names))
+    standing = Standing(len(job.names), next(iter(job.asked.judged_by.values())))
     _read_finished(prepared, standing)
     say(standing)
     if backend is None:

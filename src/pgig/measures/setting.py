@@ -1,0 +1,56 @@
+"""What judges are told beside the context of a call: how to score, what was explained, how to explain it anew."""
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from torch import Tensor
+
+from pgig.degradation import DenseEvaluator, Evaluator, PatchGrid, scored_by
+from pgig.errors import PgigError
+from pgig.subject.context import Context
+from pgig.subject.inputs import checked_ids
+from pgig.subject.subject import Subject
+
+Attributions = Mapping[str, Tensor]  # method -> like x
+
+
+@dataclass(frozen=True)
+class Setting(Context):
+    """A run knows all of it. What is missing is made up for where that is possible, and asked for where it is not."""
+
+    evaluator: Evaluator | None = None  # without, whole forward passes
+    sums: Mapping[str, Tensor] = field(default_factory=dict)  # method -> [n, patches], in place of attributions
+    masks: Tensor | None = None  # [n, height, width] bool: where the object is
+    explain: Callable[[Tensor], Attributions] | None = None  # the same methods and classes, on other inputs
+    explain_random: Callable[[Tensor], Attributions] | None = None  # the same of a model with random weights
+    kept: dict[Hashable, Any] = field(default_factory=dict)  # what one measure computed and another can use
+
+    @staticmethod
+    def of(context: Context) -> "Setting":
+        if isinstance(context, Setting):
+            return context
+        return Setting(**{entry.name: getattr(context, entry.name) for entry in fields(Context)})
+
+    def evaluator_for(self, subject: Subject) -> Evaluator:
+        if self.evaluator is not None:
+            return self.evaluator
+        if callable(self.score):
+            raise PgigError("measures take the score 'probability' or 'logit', not a function")
+        return DenseEvaluator(scored_by(subject, self.score))
+
+    def sums_of(self, attributions: Attributions, grid: PatchGrid) -> dict[str, Tensor]:  # [n, patches] each
+        if self.sums:
+            if next(iter(self.sums.values())).shape[1] != len(grid):
+                raise PgigError(f"attributions by patches of another size than {grid.patch} cannot be judged here")
+            return dict(self.sums)
+        return {name: grid.sums(attribution) for name, attribution in attributions.items()}
+
+    def names(self, x: Tensor) -> Sequence[Hashable]:
+        """What the draws of each input go by."""
+        return checked_ids(self.ids, len(x))
+
+
+def pixel_maps(attributions: Attributions) -> dict[str, Tensor]:  # [n, height, width] each, float64
+    """Summed over channels, as heat maps show them."""
+    return {name: attribution.detach().double().sum(1) for name, attribution in attributions.items()}
