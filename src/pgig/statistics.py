@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from math import exp, lgamma, log
+from math import erfc, exp, lgamma, log, sqrt
+from statistics import NormalDist
 from typing import Any
 
 import numpy
@@ -12,6 +13,9 @@ from pgig.errors import PgigError
 
 RESAMPLES = 5000
 LEVEL = 0.95
+# images: of more, means are as good as normally distributed, and resampling would only say so again, for hours
+MANY = 5000
+_WIDE = NormalDist().inv_cdf((1 + LEVEL) / 2)
 
 
 def auc(curves: Any) -> NDArray[numpy.float64]:  # [..., L + 1] -> [...]
@@ -32,14 +36,19 @@ def score_at(curves: Any, step: int) -> NDArray[numpy.float64]:  # [..., L + 1] 
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean over images and its bootstrap interval (percentiles, 95 %)."""
+    """A mean over images and its interval of 95 %: percentiles of the bootstrap, of many images by normal theory."""
 
     mean: float
     low: float
     high: float
 
     def __str__(self) -> str:
-        return f"{self.mean:.3f} [{self.low:.3f}, {self.high:.3f}]"
+        return f"{shown(self.mean)} [{shown(self.low)}, {shown(self.high)}]"
+
+
+def shown(value: float) -> str:
+    """Three decimals, and more where that would be nothing."""
+    return f"{value:.3f}" if value == 0 or abs(value) >= 0.01 else f"{value:.2g}"
 
 
 @dataclass(frozen=True)
@@ -81,6 +90,13 @@ def compare(first: Any, second: Any, seed: int = 0, resamples: int = RESAMPLES) 
 
 def comparisons(differences: NDArray[numpy.float64], seed: int = 0, resamples: int = RESAMPLES) -> list[Comparison]:
     """The comparisons behind every column of differences [n, columns]."""
+    p = _by_flips(differences, seed, resamples) if len(differences) <= MANY else _by_normal_theory(differences)
+    wins = (differences > 0).mean(0) + 0.5 * (differences == 0).mean(0)
+    found = zip(intervals(differences, seed, resamples), wins, p, differences.T, strict=True)
+    return [Comparison(between, float(w), float(q), _sign_test(column)) for between, w, q, column in found]
+
+
+def _by_flips(differences: NDArray[numpy.float64], seed: int, resamples: int) -> NDArray[numpy.float64]:
     total = differences.sum(0)
     as_far = numpy.zeros(len(total))
     rng = numpy.random.default_rng([seed, 1])
@@ -88,16 +104,22 @@ def comparisons(differences: NDArray[numpy.float64], seed: int = 0, resamples: i
         signs = rng.choice([-1.0, 1.0], (rows, len(differences)))
         as_far += (numpy.abs(signs @ differences) >= numpy.abs(total) * (1 - 1e-12)).sum(0)
     # the identity counts as one of the flips, so that p is never zero
-    p = (1 + as_far) / (1 + resamples)
-    wins = (differences > 0).mean(0) + 0.5 * (differences == 0).mean(0)
-    found = zip(intervals(differences, seed, resamples), wins, p, differences.T, strict=True)
-    return [Comparison(between, float(w), float(q), _sign_test(column)) for between, w, q, column in found]
+    return numpy.asarray((1 + as_far) / (1 + resamples))
+
+
+def _by_normal_theory(differences: NDArray[numpy.float64]) -> NDArray[numpy.float64]:
+    """What sign flips come to with many images: their mean square is that of the differences."""
+    size = numpy.sqrt((differences**2).sum(0))
+    z = numpy.abs(differences.sum(0)) / numpy.where(size > 0, size, 1.0)
+    return numpy.array([erfc(value / sqrt(2)) for value in z])
 
 
 def _sign_test(difference: NDArray[numpy.float64]) -> float:
     """The share of fair coins that fall at least as far from half."""
     ahead, behind = int((difference > 0).sum()), int((difference < 0).sum())
     n, fewer = ahead + behind, min(ahead, behind)
+    if n > MANY:  # with half a coin for the steps
+        return min(1.0, erfc(max(0.0, n / 2 - fewer - 0.5) / sqrt(n / 4) / sqrt(2)))
     logs = [lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1) - n * log(2) for k in range(fewer + 1)]
     return min(1.0, 2 * sum(exp(value) for value in logs))
 
@@ -118,12 +140,36 @@ def corrected(pairs: Mapping[str, Comparison]) -> dict[str, Comparison]:
 
 
 def _quantiles(values: NDArray[numpy.float64], seed: int, resamples: int) -> tuple[NDArray[numpy.float64], ...]:
-    """The ends of the bootstrap intervals of the columns' means."""
+    """The ends of the intervals of the columns' means."""
+    if len(values) > MANY:
+        return normal_band(values.mean(0), values.std(0), len(values))
+    means = resampled_means(values, seed, resamples)
+    low, high = numpy.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
+    return low, high
+
+
+def normal_band(mean: Any, deviation: Any, n: int) -> tuple[NDArray[numpy.float64], ...]:
+    """The ends of intervals of means of n images, by normal theory."""
+    half = _WIDE * numpy.asarray(deviation) / sqrt(n)
+    return numpy.asarray(mean) - half, numpy.asarray(mean) + half
+
+
+def resampled_means(
+    values: NDArray[numpy.float64], seed: int = 0, resamples: int = RESAMPLES
+) -> NDArray[numpy.float64]:
+    """The columns' means [resamples, columns] of images drawn with replacement; of many, drawn by normal theory."""
     n = len(values)
     rng = numpy.random.default_rng([seed, 0])
+    if n > MANY:
+        return numpy.asarray(values.mean(0) + _normal(values, rng, resamples) / sqrt(n))
     means = [rng.multinomial(n, numpy.full(n, 1 / n), rows) / n @ values for rows in _blocks(n, resamples)]
-    low, high = numpy.quantile(numpy.concatenate(means), [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
-    return low, high
+    return numpy.concatenate(means)
+
+
+def _normal(values: NDArray[numpy.float64], rng: numpy.random.Generator, rows: int) -> NDArray[numpy.float64]:
+    """Normal draws with the covariance of the columns, which need not be independent."""
+    spread, axes = numpy.linalg.eigh(numpy.atleast_2d(numpy.cov(values, rowvar=False)))
+    return numpy.asarray(rng.standard_normal((rows, len(spread))) * numpy.sqrt(numpy.maximum(spread, 0)) @ axes.T)
 
 
 def _blocks(n: int, resamples: int) -> list[int]:

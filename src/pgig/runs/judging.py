@@ -1,7 +1,7 @@
 """The judging of a part: every measure of a run on what was explained, as rows of records."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -46,14 +46,13 @@ class Judging:
         self._job, self._subject, self._evaluator, self._explain = job, subject, evaluator, explain
         self._judges = {label: judge_of(asked) for label, asked in job.asked.judged_by.items()}
 
-    def rows(self, done: Sequence[Explained]) -> list[dict[str, Any]]:
-        """A row per image, method and measure."""
+    def rows(self, done: Sequence[Explained]) -> Iterator[list[dict[str, Any]]]:
+        """For one measure after another, a row per image and method."""
         x = torch.stack([one.x for one in done])
         target = torch.tensor([one.target for one in done])
         setting = self._setting(done)
         attributions = {m: torch.stack([one.attributions[m] for one in done]) for m in done[0].attributions}
         intact: list[float] = []
-        rows = []
         for label, judge in self._judges.items():
             begun = time.perf_counter()
             try:
@@ -67,7 +66,7 @@ class Judging:
                 curves = next(iter(records.values())) if isinstance(judge, Degradation) else None
                 intact = self._intact(x, target) if curves is None else [float(score) for score in curves[:, 0]]
             each = (time.perf_counter() - begun) / (len(done) * len(records))
-            rows += [
+            yield [
                 {
                     "image": one.name, "method": method, "measure": label, "predicted": one.predicted,
                     "label": self._job.labels.get(one.name, -1), "target": one.target, "intact": intact[number],
@@ -78,7 +77,6 @@ class Judging:
                 for number, one in enumerate(done)
                 for method, found in records.items()
             ]  # fmt: skip
-        return rows
 
     def _intact(self, x: Tensor, target: Tensor) -> list[float]:
         nothing = torch.empty(len(x), 1, 0, 1, dtype=torch.long)

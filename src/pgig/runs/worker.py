@@ -78,7 +78,14 @@ class Worker:
         if self._asked.save_attributions:
             sums = Finished(_sums_rows(so_far.done), dict(so_far.skipped), so_far.digests, True)
             write_sums(out, part, sums, configuration)
-        rows = self._judging.rows(so_far.done) if so_far.done else []
+        rows = []
+        told = 0 if self._asked.measures else len(part.images)
+        for number, found in enumerate(self._judging.rows(so_far.done) if so_far.done else (), 1):
+            rows += found
+            now = max(told, len(part.images) * number // len(self._asked.judged_by))
+            yield now - told
+            told = now
+        yield len(part.images) - told
         lost = {row["image"] for row in rows if not numpy.isfinite(row["values"]).all()}
         if part.number == 0 and lost and all(row["image"] in lost for row in rows):  # the others will fail too
             raise PgigError(f"{sorted(lost)[0]}: {_NOT_FINITE}")
@@ -113,7 +120,8 @@ class Worker:
                 except PgigError as error:
                     failed = name
                     found.skipped[name] = _reason(error, name)
-            yield 1
+            if not self._asked.measures:  # with many measures, judging takes longer than explaining
+                yield 1
         if failed is not None and not found.done and part.number == 0:
             raise PgigError(f"{failed}: {found.skipped[failed]}")
         if kept is not None:
