@@ -9,7 +9,7 @@ from signs import sign_rows
 
 from pgig.errors import PgigError
 from pgig.records.tables import write_csv
-from pgig.report.curves import curves_figure
+from pgig.report.curves import bands_of, curves_figure
 from pgig.report.page import write_figure
 from pgig.report.run import Run
 from pgig.statistics import auc
@@ -31,7 +31,7 @@ def collect(runs: Path, folder: Path) -> None:
     copyfile(runs / "randomized" / "table.csv", folder / "randomization.csv")
     copyfile(runs / "randomized" / "randomization.png", folder / "randomization.png")
     title = f"SqueezeNet 1.0, {len(methods['paper'].images)} photographs"
-    write_figure(curves_figure(methods["paper"].curves, title), folder / "curves.png")
+    write_figure(curves_figure(bands_of(methods["paper"].curves), title), folder / "curves.png")
 
 
 def _finished(folder: Path) -> Run:

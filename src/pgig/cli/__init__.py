@@ -8,7 +8,7 @@ from pgig.cli.app import run
 
 # in the order of `pgig --help`
 COMMANDS = (
-    "methods", "explain", "patterns", "check", "bench", "measures", "degrade", "report", "randomize", "stress", "truth",
+    "methods", "explain", "patterns", "check", "bench", "measures", "degrade", "report", "rank", "randomize", "stress", "truth",
     "demo",
 )  # fmt: skip
 

@@ -16,10 +16,15 @@ def write_csv(path: Path, head: Sequence[str], rows: Iterable[Sequence[object]])
 
 
 def _cell(value: Any) -> Any:
-    """Numbers as Python writes them: every digit that counts. Text that a spreadsheet would run is quoted."""
+    """Numbers as Python writes them: every digit that counts."""
     if isinstance(value, str):
-        return f"'{value}" if value.startswith(_FORMULA) and not is_number(value) else value
+        return harmless(value)
     return repr(float(value)) if hasattr(value, "dtype") and hasattr(value, "item") else value
+
+
+def harmless(text: str) -> str:
+    """Text that a spreadsheet would run is quoted."""
+    return f"'{text}" if text.startswith(_FORMULA) and not is_number(text) else text
 
 
 _FORMULA = "=", "+", "-", "@", "\t", "\r"

@@ -18,11 +18,11 @@ Measures = Mapping[str, Mapping[str, Interval]]
 
 
 def areas_table(measures: Mapping[str, Measures]) -> dict[str, dict[str, tuple[int, Interval] | None]]:
-    """method -> run -> rank and area under the curve, or None where the run did not have it; as the first run ranks."""
+    """method -> run -> rank and what ranks, or None where the run did not have it; as the first run ranks."""
     methods = dict.fromkeys(method for of_run in measures.values() for method in of_run)
     return {
         method: {
-            run: (list(of_run).index(method) + 1, of_run[method]["AUC"]) if method in of_run else None
+            run: (list(of_run).index(method) + 1, next(iter(of_run[method].values()))) if method in of_run else None
             for run, of_run in measures.items()
         }
         for method in methods
@@ -43,7 +43,7 @@ def write_areas(path: Path, table: Mapping[str, Mapping[str, tuple[int, Interval
 def differences(runs: Mapping[str, Run]) -> dict[str, dict[str, Any]]:
     """What the runs were asked for differently: setting -> run -> value."""
     found: dict[str, dict[str, Any]] = {}
-    for section in ("images", "model", "attributions", "degradation"):
+    for section in ("images", "model", "attributions", "degradation", "measures"):
         keys = dict.fromkeys(key for run in runs.values() for key in run.config.get(section, {}))
         for key in keys:
             values = {name: run.config.get(section, {}).get(key, "") for name, run in runs.items()}
@@ -52,12 +52,13 @@ def differences(runs: Mapping[str, Run]) -> dict[str, dict[str, Any]]:
                 found[key] = values
     if "departure" in found:
         found["protocol"] = found.pop("departure")  # what the command calls it
+    found = {key: values for key, values in found.items() if not any(isinstance(v, dict) for v in values.values())}
     return {"images": {name: len(run.images) for name, run in runs.items()}, **found}
 
 
 def panels(runs: Mapping[str, Run]) -> Figure:
     """The curves of every run in a panel of its own, with the same look for a method in all."""
-    methods = list(dict.fromkeys(method for run in runs.values() for method in run.curves))
+    methods = list(dict.fromkeys(method for run in runs.values() for method in run.methods))
     look = looks(methods)
     across = 2 if len(runs) == 4 else min(_ACROSS, len(runs))
     down = -(-len(runs) // across)
@@ -66,7 +67,7 @@ def panels(runs: Mapping[str, Run]) -> Figure:
     for ax in axes.flat[len(runs) :]:
         ax.set_visible(False)
     for ax, (name, run) in zip(axes.flat, runs.items(), strict=False):
-        draw_curves(ax, run.curves, look, run.patches_per_step)
+        draw_curves(ax, run.bands(run.first), look, run.asked[run.first].patches_per_step)
         ax.set_title(f"{short_name(name)}: {len(run.images)} images", fontsize=10, parse_math=False)
         ax.set_xlabel("patches replaced")
     for ax in axes[:, 0]:

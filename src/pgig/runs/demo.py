@@ -15,7 +15,7 @@ from pgig.explainers.reading import drawn_by_magnitude
 from pgig.files import check_target, written
 from pgig.methods.table import METHODS
 from pgig.patterns.patterns import Patterns
-from pgig.report.curves import curves_figure
+from pgig.report.curves import bands_of, curves_figure
 from pgig.report.explained import believing, shown
 from pgig.report.page import write_figure, write_page
 from pgig.report.synthetic import VERDICT_HEAD, verdict_rows, write_sheet, write_stress, write_truth
@@ -74,7 +74,7 @@ def run_demo(out: Path, stage: Stage, *, model: Variant = "plain", images: int =
         curves = _curves(network, truth, progress)
     areas = {name: float(auc(of_images).mean()) for name, of_images in curves.items()}
     drawn = curves_figure(
-        curves, f"{len(curves['pgig'])} generated images, patches of {_PROTOCOL.patch} x {_PROTOCOL.patch}"
+        bands_of(curves), f"{len(curves['pgig'])} generated images, patches of {_PROTOCOL.patch} x {_PROTOCOL.patch}"
     )
     tables = {setting: test.table() for setting, test in truth.items()}
     write_page(

@@ -1,0 +1,45 @@
+"""The sentence that follows from a ranking, and no other."""
+
+from pgig.report.ranking import Ranking
+
+
+def verdict(ranking: Ranking) -> str:
+    ranks, cells = ranking.mean_ranks, len(ranking.cells)
+    first, second = list(ranks)[:2]
+    images = sorted({cell.images for cell in ranking.cells})
+    shown = f"{images[0]}" if len(images) == 1 else f"{images[0]} to {images[-1]}"
+    said = [
+        f"Over {_count(cells, 'setting')} on {shown} images, {first} has the best mean rank, {ranks[first].mean:.1f} "
+        f"[{ranks[first].low:.1f}, {ranks[first].high:.1f}] of {len(ranks)}, before {second} with {ranks[second].mean:.1f} "
+        f"[{ranks[second].low:.1f}, {ranks[second].high:.1f}]"
+        + ("." if ranks[first].high < ranks[second].low else ": the intervals overlap, so the two are not told apart.")
+    ]
+    best = ranking.in_best_group[first]
+    said.append(f"It cannot be told from the best in {best} of {cells}.")
+    winners = [m for m, wins in ranking.wins.items() if wins]
+    if cells > 1:
+        said.append(
+            f"{winners[0]} is the best in all of them."
+            if len(winners) == 1 and ranking.wins[winners[0]] == cells
+            else f"No method wins everywhere: {len(winners)} are the best somewhere."
+        )
+    if ranking.without:
+        others = {
+            label: [m for m, place in places.items() if place == min(places.values())]
+            for label, places in ranking.without.items()
+        }
+        changed = [label for label, tops in others.items() if first not in tops]
+        said.append(
+            f"Whichever measure is left out, {first} stays first."
+            if not changed
+            else f"Without {changed[0]} the first is {others[changed[0]][0]}: the order hangs on which measures count."
+        )
+    if ranking.agreements:
+        weak = min(ranking.agreements, key=lambda a: a.correlation.mean)
+        word = "disagree" if weak.correlation.mean < 0 else "agree least"
+        said.append(f"{weak.first} and {weak.second} {word}, with a rank correlation of {weak.correlation.mean:.2f}.")
+    return " ".join(said)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
