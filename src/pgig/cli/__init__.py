@@ -8,8 +8,8 @@ from pgig.cli.app import run
 
 # in the order of `pgig --help`
 COMMANDS = (
-    "methods", "explain", "patterns", "check", "bench", "measures", "degrade", "report", "rank", "randomize", "stress", "truth",
-    "demo",
+    "methods", "explain", "patterns", "check", "bench", "measures", "degrade", "report", "rank", "randomize", "stress",
+    "truth", "demo",
 )  # fmt: skip
 
 

@@ -57,8 +57,8 @@ class IncrementalEvaluator:
             rows = slice(first, first + self._rows)
             images, own = image_of[rows], flat[rows]
             self._plan.allocate(min(self._rows, n * m), x.device)
-            shown, copies = images.unique_consecutive(return_counts=True)
-            self._plan.begin(x[shown], copies.tolist())
+            shown, copies = numpy.unique(images.numpy(), return_counts=True)
+            self._plan.begin(x[torch.from_numpy(shown)], copies.tolist())
             waiting = _Waiting(self._plan, self._score, targets[images], result[rows])
             waiting.add(0)
             for step in range(1, steps + 1):

@@ -24,7 +24,7 @@ def complexity(
 def entropy(sizes: Tensor) -> Tensor:  # [n, pixels], none negative -> [n]
     """In nats; an attribution of zero everywhere says as little as one that is the same everywhere."""
     shares = _some(sizes) / _some(sizes).sum(1, keepdim=True)
-    return -torch.special.xlogy(shares, shares).sum(1)
+    return torch.as_tensor(-torch.special.xlogy(shares, shares).sum(1))
 
 
 def gini(sizes: Tensor) -> Tensor:  # [n, pixels], none negative -> [n]

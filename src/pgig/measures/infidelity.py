@@ -1,6 +1,7 @@
 """Infidelity (Yeh et al. 2019): how badly attributions predict what removing squares does to the score."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal, get_args
 
 import numpy
@@ -50,10 +51,7 @@ class Infidelity:
         fallen = []
         for number, side in enumerate(self.sides(grid)):
             count = (self.draws + number) // self.side  # all sizes alike, the larger get what is left
-            sets = drawn(
-                setting.names(x), setting.seed, f"infidelity {side}", count,
-                lambda rng, side=side: square(grid, side, rng),
-            )  # fmt: skip
+            sets = drawn(partial(square, grid), side, count, setting.names(x), setting.seed, "infidelity")
             fallen.append(drops(evaluator, x, target, sets, grid, self.fill))
             for name, each in sums.items():
                 predicted[name].append(sums_over(each, sets))

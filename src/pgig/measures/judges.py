@@ -54,7 +54,8 @@ JUDGES = open_table(_TABLE)
 def judge_of(asked: AskedMeasure) -> Judge:
     """Who judges, with the constants asked for."""
     found = JUDGES[asked.measure.name]
-    return found.with_constants(**asked.constants) if asked.constants else found
+    adjusted: Any = getattr(found, "with_constants", None)
+    return adjusted(**asked.constants) if asked.constants and adjusted is not None else found
 
 
 def register(measure: Measure, judge: Judge) -> None:

@@ -54,4 +54,4 @@ def relative_change(before: Tensor, after: Tensor) -> Tensor:  # [n, ...] each -
     """Of an attribution that is zero, the change itself."""
     one, two = before.detach().double().flatten(1), after.detach().double().flatten(1)
     size = one.norm(dim=1)
-    return (two - one).norm(dim=1) / torch.where(size > 0, size, 1.0)
+    return torch.as_tensor((two - one).norm(dim=1) / torch.where(size > 0, size, 1.0))

@@ -47,7 +47,7 @@ class Road:
         found = {}
         for method, maps in pixel_maps(attributions).items():
             orders = ranking(maps.flatten(1), self.order, names)
-            rows = []
+            rows: list[NDArray[numpy.float64]] = []
             for image, order, own in zip(x, orders, noise, strict=True):
                 shown = [image, *(_without(image, order, share, own[n]) for n, share in enumerate(ROAD_SHARES))]
                 rows.append(self._judged(subject, torch.stack(shown), int(target[len(rows)]), setting.score))

@@ -38,12 +38,13 @@ class SensitivityN:
         setting = Setting.of(context)
         grid = PatchGrid(x.shape[2], x.shape[3], self.patch)
         sums, evaluator = setting.sums_of(attributions, grid), setting.evaluator_for(subject)
+
+        def draw(size: int, rng: torch.Generator) -> Tensor:
+            return torch.randperm(len(grid), generator=rng)[:size]
+
         found: dict[str, list[Tensor]] = {name: [] for name in sums}
         for size in self.set_sizes(len(grid)):
-            sets = drawn(
-                setting.names(x), setting.seed, f"sensitivity_n {size}", self.draws,
-                lambda rng, size=size: torch.randperm(len(grid), generator=rng)[:size],
-            )  # fmt: skip
+            sets = drawn(draw, size, self.draws, setting.names(x), setting.seed, "sensitivity_n")
             fallen = drops(evaluator, x, target, sets, grid, self.fill)
             for name, each in sums.items():
                 found[name].append(correlation(sums_over(each, sets), fallen))

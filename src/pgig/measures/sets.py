@@ -11,11 +11,17 @@ from pgig.draws import draws
 
 
 def drawn(
-    names: Sequence[Hashable], seed: int, kind: str, count: int, draw: Callable[[torch.Generator], Tensor]
-) -> Tensor:  # [n, count, size]
-    """So many sets of patches for each input, which depend on its name alone."""
+    draw: Callable[[int, torch.Generator], Tensor],
+    size: int,
+    count: int,
+    names: Sequence[Hashable],
+    seed: int,
+    kind: str,
+) -> Tensor:  # [n, count, patches]
+    """So many sets of patches of a size for each input, which depend on its name alone."""
+    stem = f"{kind} {size}"
     return torch.stack(
-        [torch.stack([draw(draws(seed, name, kind)(number)) for number in range(count)]) for name in names]
+        [torch.stack([draw(size, draws(seed, name, stem)(number)) for number in range(count)]) for name in names]
     )
 
 

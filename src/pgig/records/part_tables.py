@@ -152,7 +152,7 @@ def _check_content(path: Path, found: PartTable, number: int, expected: Expected
         if measures:
             code = code * len(measures) + _codes(table["measure"], measures)
     except KeyError:
-        code = numpy.empty(0)
+        code = numpy.empty(0, numpy.int64)
     if len(table) != wanted or len(numpy.unique(code)) != wanted:
         raise PgigError(f"{path} lacks methods, or has others than config.toml says: {ANEW}")
     if len(images) + len(found.skipped) != min(PART, expected.count - number * PART) or {*images} & {*found.skipped}:

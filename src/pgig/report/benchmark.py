@@ -146,8 +146,9 @@ def _share(run: Run, label: str) -> str | None:
     constants, size = run.asked[label].constants, int(run.config["images"]["size"])
     if "steps" not in constants:
         return None
-    patches = int(constants["steps"]) * run.asked[label].patches_per_step
-    return f"{patches} patches of {constants['patch']} pixels are {patches * constants['patch'] ** 2 / size**2:.0%} of the image"
+    patches, side = int(constants["steps"]) * run.asked[label].patches_per_step, int(constants["patch"])
+    share = f"{patches * side**2 / size**2:.0%}"
+    return f"{patches} patches of {side} x {side} pixels are {share} of the image; what is left of it is never replaced"
 
 
 def _rounded(values: Any) -> list[float]:

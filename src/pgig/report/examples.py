@@ -17,6 +17,7 @@ def examples_of(run: Run) -> list[dict[str, Any]]:
         try:
             with numpy.load(file, allow_pickle=False) as arrays:
                 image, patch = arrays["image"], int(arrays["patch"])
+                methods, steps = len(arrays["methods"]), arrays["curves"].shape[1] - 1
                 found.append({
                     "name": file.stem.partition("-")[2],
                     "image": as_address(image), "filled": as_address(arrays["filled"]),
@@ -24,7 +25,7 @@ def examples_of(run: Run) -> list[dict[str, Any]]:
                     "columns": int(image.shape[1]) // patch,
                     "methods": [str(name) for name in arrays["methods"]],
                     "curves": [[round(float(v), 4) for v in curve] for curve in arrays["curves"]],
-                    "orders": arrays["orders"].reshape(len(arrays["methods"]), arrays["curves"].shape[1] - 1, -1).tolist(),
+                    "orders": arrays["orders"].reshape(methods, steps, -1).tolist(),
                 })  # fmt: skip
         except (OSError, ValueError, KeyError, EOFError, BadZipFile):  # examples are not worth a report
             continue

@@ -64,7 +64,7 @@ COLUMN = Size(3.4, 7, 7, 6, 0.6)  # of a paper with two
 
 
 def publish(draw: Callable[[Size], Figure], path: Path) -> str:
-    """Write a figure for the page as PNG, and for a paper's column as SVG and PDF beside it; gives the PNG's address."""
+    """Write a figure as PNG for the page, and as SVG and PDF for a paper's column; gives the PNG as an address."""
     figure = draw(COLUMN)
     fonts: Any = {"pdf.fonttype": 42, "svg.fonttype": "path", "svg.hashsalt": "pgig"}
     with rc_context(fonts), warnings.catch_warnings():

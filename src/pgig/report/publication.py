@@ -8,10 +8,12 @@ from typing import Any
 
 from pgig.files import written
 from pgig.report.run import Run
+from pgig.statistics import MANY, RESAMPLES, Interval, shown
 
 _OF_METHODS = {
     "gradient": "simonyan2014deep", "gradient_x_input": "shrikumar2017learning", "smoothgrad": "smilkov2017smoothgrad",
-    "smoothgrad_ig": "smilkov2017smoothgrad", "smoothgrad_squared": "hooker2019benchmark", "vargrad": "adebayo2018local",
+    "smoothgrad_ig": "smilkov2017smoothgrad", "smoothgrad_squared": "hooker2019benchmark",
+    "vargrad": "adebayo2018local",
     "integrated_gradients": "sundararajan2017axiomatic", "expected_gradients": "erion2021improving",
     "pattern_attribution": "kindermans2018learning", "patternnet": "kindermans2018learning",
     "integrated_pattern_attribution": "kindermans2018learning", "guided_backprop": "springenberg2015striving",
@@ -43,12 +45,12 @@ def _entries(keys: Sequence[str]) -> list[str]:
 
 def _paragraph(name: str, run: Run) -> str:
     """All constants, in plain words."""
-    images, shown = run.config["images"], run.config["degradation"]
+    images, scores = run.config["images"], run.config["degradation"]
+    scored = "predicted" if scores.get("scored", "predicted") == "predicted" else "labelled"
     said = [
-        f"In {name}, {len(run.images)} images were brought to {images['size']} x {images['size']} pixels and explained for "
-        f"{run.config['model']['model']} by {len(run.methods)} methods ({', '.join(run.methods)}), each for the class "
-        f"{'predicted' if shown.get('scored', 'predicted') == 'predicted' else 'labelled'}, with the {shown['score']} as "
-        f"score and the seed {shown.get('order_seed', 0)}."
+        f"In {name}, {len(run.images)} images were brought to {images['size']} x {images['size']} pixels and explained "
+        f"for {run.config['model']['model']} by {len(run.methods)} methods ({', '.join(run.methods)}), each for the "
+        f"{scored} class, with the {scores['score']} as score and the seed {scores.get('order_seed', 0)}."
     ]
     for label, asked in run.asked.items():
         constants = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in asked.constants.items())
@@ -58,9 +60,9 @@ def _paragraph(name: str, run: Run) -> str:
             f"{asked.measure.better} is better."
         )
     said.append(
-        "Intervals are 95 % bootstrap intervals over images (5000 resamples; of more than 5000 images by normal theory), "
-        "not corrected for their number; methods were compared in pairs by image, with sign-flip tests of the mean "
-        "difference and sign tests, each corrected by Holm's method over all pairs."
+        f"Intervals are 95 % bootstrap intervals over images ({RESAMPLES} resamples; of more than {MANY} images by "
+        "normal theory), not corrected for their number; methods were compared in pairs by image, with sign-flip tests "
+        "of the mean difference and sign tests, each corrected by Holm's method over all pairs."
     )
     return " ".join(said)
 
@@ -70,15 +72,15 @@ def _tables(section: Mapping[str, Any]) -> str:
     for measure in section["measures"]:
         head = " & ".join(["Method", *(_tex(name) for name in measure["head"])])
         rows = [
-            " & ".join([_bold(_tex(method), method == measure["best"]),
-                        *(_bold(f"{v.mean:.3f} \\,[{v.low:.3f}, {v.high:.3f}]", method == measure["best"]) for v in row.values())])
+            " & ".join(_bold(text, method == measure["best"]) for text in [_tex(method), *map(_cell, row.values())])
             for method, row in measure["table"].items()
-        ]  # fmt: skip
+        ]
+        better = f"{measure['better'].capitalize()} {_tex(measure['column'])} is better"
         body = " \\\\\n    ".join(rows)
         found.append(
             f"\\begin{{table}}\n  \\centering\n  \\caption{{{_tex(measure['label'])} on {section['images']} images "
-            f"({_tex(section['name'])}): {_tex(measure['about'])}. {measure['better'].capitalize()} {_tex(measure['column'])} "
-            f"is better; means with uncorrected 95\\,\\% intervals.}}\n"
+            f"({_tex(section['name'])}): {_tex(measure['about'])}. {better}; "
+            f"means with uncorrected 95\\,\\% intervals.}}\n"
             f"  \\begin{{tabular}}{{l{'r' * len(measure['head'])}}}\n    \\toprule\n    {head} \\\\\n    \\midrule\n"
             f"    {body} \\\\\n    \\bottomrule\n  \\end{{tabular}}\n\\end{{table}}"
         )
@@ -94,6 +96,10 @@ _SPECIAL = {c: f"\\{c}" for c in "&%$#_{}"} | {
 
 def _tex(text: str) -> str:
     return "".join(_SPECIAL.get(c, c) for c in text)
+
+
+def _cell(found: Interval) -> str:
+    return f"{shown(found.mean)}\\,[{shown(found.low)}, {shown(found.high)}]"
 
 
 def _bold(text: str, wanted: bool) -> str:

@@ -153,7 +153,7 @@ def _cells(name: str, run: Run, labels: Sequence[str], methods: Sequence[str], s
                 drawn=_ranks(own),
                 best_group=p >= ALPHA,
                 p=p,
-            )  # fmt: skip
+            )
         )
     return found
 

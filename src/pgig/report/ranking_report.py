@@ -79,7 +79,7 @@ def _write_tables(ranking: Ranking, out: Path) -> None:
     )  # fmt: skip
     write_csv(
         out / "ranking-cells.csv",
-        ["run", "measure", "method", "images", "mean", "rank", "low", "high", "best group", "p against the best (Holm)"],
+        ["run", "measure", "method", "images", "mean", "rank", "low", "high", "best group", "p (Holm)"],
         (
             [c.run, c.label, m, c.images, c.means[n], c.ranks[n], c.interval(n).low, c.interval(n).high,
              bool(c.best_group[n]), c.p[n]]
@@ -100,18 +100,18 @@ def agreement_figure(ranking: Ranking, size: Size = PAGE) -> Figure:
     """Rank correlations between measures: blue where they agree, red where they contradict each other."""
     labels = ranking.labels
     matrix = numpy.full((len(labels), len(labels)), numpy.nan)
-    for found in ranking.agreements:
-        one, two = labels.index(found.first), labels.index(found.second)
-        matrix[one, two] = matrix[two, one] = found.correlation.mean
+    for agreement in ranking.agreements:
+        places = labels.index(agreement.first), labels.index(agreement.second)
+        matrix[places] = matrix[places[::-1]] = agreement.correlation.mean
     figure = Figure(figsize=(size.width, size.width * 0.86), layout="constrained")
     ax = figure.subplots()
     shown = ax.imshow(matrix, cmap="RdBu", vmin=-1, vmax=1)
     intervals = {(a.first, a.second): a.correlation for a in ranking.agreements}
     for (one, two), found in intervals.items():
         for row, column in ((labels.index(one), labels.index(two)), (labels.index(two), labels.index(one))):
-            told = f"{found.mean:.2f}" if row < column else f"{found.low:.1f} to {found.high:.1f}"
+            told = f"{found.mean:.2f}" if row < column else f"{found.low:.2f}\n{found.high:.2f}"
             ax.text(
-                column, row, told, ha="center", va="center", fontsize=size.label * (0.9 if size is PAGE else 0.6),
+                column, row, told, ha="center", va="center", fontsize=size.label * (0.9 if size is PAGE else 0.55),
                 color="white" if abs(found.mean) > 0.6 else "black",
             )  # fmt: skip
     ax.set_xticks(range(len(labels)), labels, rotation=45, ha="right", fontsize=size.label, parse_math=False)
@@ -119,7 +119,7 @@ def agreement_figure(ranking: Ranking, size: Size = PAGE) -> Figure:
     bar = figure.colorbar(shown, shrink=0.7)
     bar.set_label("rank correlation of methods", fontsize=size.label)
     bar.ax.tick_params(labelsize=size.label)
-    ax.set_title("Which measures agree (above: value, below: 95 % interval)", fontsize=size.title)
+    ax.set_title("Upper right: the value; lower left: the ends of its 95 % interval", fontsize=size.title)
     return figure
 
 
@@ -136,8 +136,8 @@ def critical_difference_figure(ranking: Ranking, size: Size = PAGE) -> Figure:
         ax.plot([found.low, found.high], [place, place], color="#0072b2", linewidth=2 * size.line)
         ax.plot(found.mean, place, "o", color="#0072b2", markersize=7 * size.line)
     for number, (first, last) in enumerate(groups):
-        place = len(names) + 0.2 + number * 0.8
-        ax.plot([ranks[first] - 0.04, ranks[last] + 0.04], [place, place], color="0.2", linewidth=4 * size.line,
+        below = len(names) + 0.2 + number * 0.8
+        ax.plot([ranks[first] - 0.04, ranks[last] + 0.04], [below, below], color="0.2", linewidth=4 * size.line,
                 solid_capstyle="butt")  # fmt: skip
     ax.set_yticks(range(len(names)), [short_name(name) for name in names], fontsize=size.label)
     ax.set_ylim(len(names) + 0.8 * len(groups) + 0.3, -0.7)

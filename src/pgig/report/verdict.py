@@ -8,10 +8,10 @@ def verdict(ranking: Ranking) -> str:
     first, second = list(ranks)[:2]
     images = sorted({cell.images for cell in ranking.cells})
     shown = f"{images[0]}" if len(images) == 1 else f"{images[0]} to {images[-1]}"
+    one, two = (f"{ranks[m].mean:.1f} [{ranks[m].low:.1f}, {ranks[m].high:.1f}]" for m in (first, second))
     said = [
-        f"Over {_count(cells, 'setting')} on {shown} images, {first} has the best mean rank, {ranks[first].mean:.1f} "
-        f"[{ranks[first].low:.1f}, {ranks[first].high:.1f}] of {len(ranks)}, before {second} with {ranks[second].mean:.1f} "
-        f"[{ranks[second].low:.1f}, {ranks[second].high:.1f}]"
+        f"Over {_count(cells, 'setting')} on {shown} images, {first} has the best mean rank, {one} of "
+        f"{len(ranks)}, before {second} with {two}"
         + ("." if ranks[first].high < ranks[second].low else ": the intervals overlap, so the two are not told apart.")
     ]
     best = ranking.in_best_group[first]

@@ -96,7 +96,7 @@ def _check_measures(asked: Request) -> None:
         if protocol is not None:
             protocol.grid(x)
         elif "patch" in found.constants:
-            grid = PatchGrid(*x.shape[2:], found.constants["patch"])
+            grid = PatchGrid(x.shape[2], x.shape[3], found.constants["patch"])
             if len(grid) < found.constants.get("groups", 1):
                 raise PgigError(f"{found.label} cannot put {len(grid)} patches into {found.constants['groups']} groups")
 

@@ -1,0 +1,338 @@
+"""Laws of measures, over the whole table: ends of curves, mirror images, chance, oracles, scales, batches, evaluators."""
+
+import itertools
+
+import numpy
+import pytest
+import torch
+from networks import images, network
+from torch import nn
+
+import pgig
+from pgig.degradation import DenseEvaluator, PatchGrid, scored_by
+from pgig.degradation.dense import score_of
+from pgig.degradation.fills import find_fill
+from pgig.errors import PgigError
+from pgig.incremental import IncrementalEvaluator, plan_of
+from pgig.measures import JUDGES, Setting, judge, judge_of
+from pgig.measures.complexity import entropy, gini
+from pgig.measures.infidelity import Infidelity, errors
+from pgig.measures.insertion import ByUnits
+from pgig.measures.linear_imputation import imputed
+from pgig.measures.localization import mass, pointing, rank
+from pgig.measures.saco import coefficient
+from pgig.measures.sensitivity_n import SensitivityN
+from pgig.measures.sets import correlation
+from pgig.records.measures import MEASURES, asked_measure, asked_measures
+from pgig.subject.subject import Subject
+
+SMALL = {"patch": 2, "steps": 12, "across": 4, "segments": 9, "groups": 4, "draws": 12, "side": 2, "sizes": 3}
+UNITS = "patch", "pixel", "superpixel"
+OF_AN_ORDER = "morf", "lerf", "lerf_minus_morf", "random_order", "deletion", "insertion", "road", "road_lerf"
+
+
+def small(name):
+    return asked_measure(name, SMALL)
+
+
+@pytest.fixture
+def case():
+    model, x, target = network("chain"), images(), torch.tensor([0, 1, 2])
+    found = {m: pgig.attribute(m, model, x, target) for m in ("gradient_x_input", "integrated_gradients")}
+    found["noise"] = torch.randn(x.shape, generator=torch.Generator().manual_seed(3))
+    return model, x, target, found
+
+
+def setting(model, target, given, **more):
+    def explain(x):
+        return {name: given[name] + 0.1 * x for name in given}
+
+    masks = torch.rand(3, 8, 8, generator=torch.Generator().manual_seed(1)) > 0.5
+    return Setting(masks=masks, explain=explain, explain_random=explain, ids=["a", "b", "c"], **more)
+
+
+def records(name, case, given=None, **more):
+    model, x, target, found = case
+    given = given or found
+    return judge_of(small(name))(Subject.of(model), x, target, given, setting(model, target, found, **more))
+
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_records_are_as_long_as_the_table_says_and_finite(name, case):
+    asked = small(name)
+    for found in records(name, case).values():
+        assert found.shape == (3, asked.length(8))
+        assert numpy.isfinite(found).all()
+        assert set(asked.columns_of(found)) <= {column.name for column in asked.measure.columns}
+        assert asked.measure.ranks_by in asked.columns_of(found)
+
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_constants_have_sources_and_reach_the_judge(name):
+    for constant in MEASURES[name].constants:
+        assert constant.about
+        assert constant.source
+    judged = judge_of(asked_measure(name, {}))
+    for constant in MEASURES[name].constants:
+        holder = getattr(judged, "protocol", judged)
+        assert getattr(holder, constant.name) == constant.default
+        assert getattr(getattr(JUDGES[name], "protocol", JUDGES[name]), constant.name) == constant.default
+
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_company_changes_nothing(name, case):
+    """Neither other images in the batch nor other methods beside."""
+    model, x, target, given = case
+    whole = records(name, case)
+    each = judge_of(small(name))
+    for row, identity in enumerate("abc"):
+        own = Setting(
+            ids=[identity], masks=setting(model, target, given).masks[row : row + 1],
+            explain=lambda z, row=row: {"noise": given["noise"][row : row + 1] + 0.1 * z},
+            explain_random=lambda z, row=row: {"noise": given["noise"][row : row + 1] + 0.1 * z},
+        )  # fmt: skip
+        alone = each(
+            Subject.of(model), x[row : row + 1], target[row : row + 1], {"noise": given["noise"][row : row + 1]}, own
+        )
+        numpy.testing.assert_allclose(alone["noise"][0], whole["noise"][row], atol=1e-6)
+
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_scaling_changes_no_ranking_column(name, case):
+    if MEASURES[name].needs == "methods":
+        pytest.skip("it asks the methods themselves")
+    model, x, target, given = case
+    asked = small(name)
+    before, after = records(name, case), records(name, case, {m: 8 * a for m, a in given.items()})
+    for method in given:
+        column = asked.measure.ranks_by
+        numpy.testing.assert_allclose(
+            asked.columns_of(after[method])[column], asked.columns_of(before[method])[column], atol=1e-9
+        )
+
+
+@pytest.mark.parametrize("name", [n for n, m in MEASURES.items() if m.needs in ("patches", "pixels")])
+@pytest.mark.parametrize("unit", UNITS)
+def test_the_evaluator_changes_nothing(name, unit, case):
+    if unit != "patch" and name not in ("insertion", "deletion"):
+        pytest.skip("it has no units")
+    model, x, target, given = case
+    label = f"{name}+unit={unit}" if unit != "patch" else name
+    dense = DenseEvaluator(scored_by(model, "probability"), 2)
+    windows = IncrementalEvaluator(plan_of(model, x[:1]), lambda out, of: score_of(out, of, "probability"), 5)
+    wanted, found = records(label, case, evaluator=dense), records(label, case, evaluator=windows)
+    for method in given:
+        numpy.testing.assert_allclose(found[method], wanted[method], atol=1e-5)
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_insertion_ends_at_the_image_and_deletion_at_the_filled_one(unit, case):
+    model, x, target, given = case
+    constants = {"unit": unit, "across": 4, "segments": 9}
+    for name in ("insertion", "deletion"):
+        asked = asked_measure(name, constants)
+        curves = judge_of(asked)(Subject.of(model), x, target, given, Setting())
+        grid = judge_of(asked).grid(x)
+        filled = find_fill(str(asked.constants["fill"]))(x, grid)
+        with torch.no_grad():
+            intact, gone = (model(z).softmax(1).gather(1, target[:, None])[:, 0].double().numpy() for z in (x, filled))
+        first, last = (gone, intact) if name == "insertion" else (intact, gone)
+        for curve in curves.values():
+            numpy.testing.assert_allclose(curve[:, 0], first, atol=1e-6)
+            numpy.testing.assert_allclose(curve[:, -1], last, atol=1e-6)
+
+
+@pytest.mark.parametrize("unit", ["patch", "pixel"])
+def test_insertion_is_deletion_of_the_reverse_order_seen_from_the_other_end(unit, case):
+    model, x, target, given = case
+    up, down = (ByUnits(inserted=inserted, fill="blur=2", unit=unit, across=4) for inserted in (True, False))
+    one = up(Subject.of(model), x, target, {"it": given["noise"]}, Setting())["it"]
+    other = down(Subject.of(model), x, target, {"it": -given["noise"]}, Setting())["it"]
+    numpy.testing.assert_allclose(one, other[:, ::-1], atol=1e-6)
+
+
+class Linear(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(2, 3, 8, 8, generator=torch.Generator().manual_seed(0)))
+
+    def forward(self, x):
+        return torch.einsum("kchw,nchw->nk", self.weight, x)
+
+
+@pytest.mark.parametrize("name", ["morf", "lerf", "lerf_minus_morf", "deletion", "insertion", "sensitivity_n", "saco", "infidelity"])  # fmt: skip
+def test_on_a_linear_model_the_oracle_is_best(name):
+    """What each pixel adds over the measure's own fill is all that there is to know."""
+    model, x = Linear(), images()
+    target = torch.tensor([0, 1, 0])
+    asked = small(name)
+    judged = judge_of(asked)
+    grid = judged.grid(x) if name in ("deletion", "insertion") else PatchGrid(8, 8, 2)
+    oracle = model.weight[target].detach() * (x - find_fill(str(asked.constants["fill"]))(x, grid))
+    rng = torch.Generator().manual_seed(5)
+    rivals = {str(n): oracle + 0.7 * oracle.std() * torch.randn(x.shape, generator=rng) for n in range(12)}
+    found = judged(Subject.of(model), x, target, {"oracle": oracle, **rivals}, Setting(score="logit"))
+    values = {m: asked.columns_of(f)[asked.measure.ranks_by] for m, f in found.items()}
+    sign = 1 if asked.measure.better == "lower" else -1
+    for rival in rivals:
+        assert (sign * values["oracle"] <= sign * values[rival] + 1e-5).all()
+    assert any(abs(values["oracle"] - values[rival]).max() > 1e-3 for rival in rivals)
+    exact = {"sensitivity_n": 1, "saco": 1, "infidelity": 0}
+    if name in exact:
+        numpy.testing.assert_allclose(values["oracle"], exact[name], atol=1e-3)
+
+
+@pytest.mark.parametrize("name", [*OF_AN_ORDER, "sensitivity_n", "saco"])
+def test_a_random_attribution_comes_out_at_chance(name):
+    """Of an order: the mean over all orders, which reversing an order leaves as it is; of a correlation: zero."""
+    model, x, target = network("chain"), images()[:1], torch.tensor([1])
+    rng = torch.Generator().manual_seed(7)
+    given = {}
+    for n in range(60):
+        noise = torch.randn(x.shape, generator=rng)
+        given |= {f"{n}": noise, f"-{n}": -noise}
+    asked = small(name)
+    found = judge_of(asked)(Subject.of(model), x, target, given, Setting(ids=["a"]))
+    values = numpy.array([asked.columns_of(f)[asked.measure.ranks_by][0] for f in found.values()])
+    spread = values.std() / len(values) ** 0.5 + 1e-9
+    if name in ("sensitivity_n", "saco", "lerf_minus_morf"):
+        assert abs(values.mean()) < 4 * spread
+        return
+    mirror = {"morf": "lerf", "lerf": "morf", "random_order": "morf", "road": "road_lerf", "road_lerf": "road"}.get(name, name)
+    other = small(mirror)
+    turned = judge_of(other)(Subject.of(model), x, target, given, Setting(ids=["a"]))
+    chance = numpy.array([other.columns_of(f)[other.measure.ranks_by][0] for f in turned.values()])
+    assert abs(values.mean() - chance.mean()) < 4 * (spread + chance.std() / len(chance) ** 0.5)
+
+
+def test_sensitivity_is_its_definition(case):
+    model, x, target, given = case
+    judged = SensitivityN(patch=2, sizes=2, draws=20)
+    assert judged.set_sizes(16) == [1, 13]
+    found = judged(Subject.of(model), x, target, given, Setting(ids=["a", "b", "c"]))
+    from pgig.measures.sets import drawn
+
+    grid = PatchGrid(8, 8, 2)
+    filled = grid.means(x)
+    for number, size in enumerate((1, 13)):
+        sets = drawn(
+            lambda size, rng: torch.randperm(16, generator=rng)[:size], size, 20, ["a", "b", "c"], 0, "sensitivity_n"
+        )
+        for row, (method, attribution) in itertools.product(range(3), given.items()):
+            said, fell = [], []
+            for chosen in sets[row]:
+                now = x[row : row + 1].clone()
+                total = 0.0
+                for patch in chosen.tolist():
+                    down, across = grid.place(patch)
+                    now[:, :, down, across] = filled[row : row + 1, :, down, across]
+                    total += float(attribution[row, :, down, across].double().sum())
+                with torch.no_grad():
+                    both = model(torch.cat([x[row : row + 1], now])).double().softmax(1)[:, target[row]]
+                said.append(total)
+                fell.append(float(both[0] - both[1]))
+            assert found[method][row, 1 + number] == pytest.approx(numpy.corrcoef(said, fell)[0, 1], abs=1e-4)
+
+
+def test_the_coefficient_of_groups_is_its_definition():
+    rng = numpy.random.default_rng(0)
+    said, weighed = -numpy.sort(-rng.normal(size=(4, 6))), rng.normal(size=(4, 6))
+    for row in range(4):
+        total = weight = 0.0
+        for i in range(6):
+            for j in range(i + 1, 6):
+                gap = said[row, i] - said[row, j]
+                total += gap if weighed[row, i] >= weighed[row, j] else -gap
+                weight += abs(gap)
+        found = coefficient(torch.from_numpy(said), torch.from_numpy(weighed))[row]
+        assert float(found) == pytest.approx(total / weight)
+    assert float(coefficient(torch.ones(1, 3), torch.rand(1, 3))) == 0
+
+
+def test_infidelity_scales_as_suits_best():
+    predicted, fallen = torch.randn(2, 50).double(), torch.randn(2, 50).double()
+    found = errors(predicted, fallen)
+    for row in range(2):
+        tried = [float(((f * predicted[row] - fallen[row]) ** 2).mean()) for f in numpy.linspace(-3, 3, 6001)]
+        assert float(found[row, 0]) == pytest.approx(min(tried), abs=1e-5)
+        assert float(found[row, 1]) == pytest.approx(float(((predicted[row] - fallen[row]) ** 2).mean()))
+    assert float(errors(torch.zeros(1, 5).double(), torch.ones(1, 5).double())[0, 0]) == 1
+    with pytest.raises(PgigError, match="unknown product"):
+        Infidelity(product="sum")
+
+
+@pytest.mark.parametrize("share", [0.05, 0.5, 0.95])
+def test_imputation_is_its_equations(share):
+    """Every removed pixel is the weighted mean of its neighbours, solved densely."""
+    rng = numpy.random.default_rng(1)
+    image, removed = rng.normal(size=(2, 7, 9)), rng.random((7, 9)) < share
+    found = imputed(image, removed)
+    numpy.testing.assert_array_equal(found[:, ~removed], image[:, ~removed])
+    assert removed.any()
+    for row, column in zip(*removed.nonzero(), strict=True):
+        total, weights = numpy.zeros(2), 0.0
+        for down, across in itertools.product((-1, 0, 1), repeat=2):
+            y, x = row + down, column + across
+            if (down or across) and 0 <= y < 7 and 0 <= x < 9:
+                weight = 1 / 12 if down and across else 1 / 6
+                total += weight * found[:, y, x]
+                weights += weight
+        numpy.testing.assert_allclose(found[:, row, column], total / weights, atol=1e-9)
+
+
+def test_complexity_is_its_definition():
+    sizes = torch.rand(3, 20).double()
+    shares = sizes / sizes.sum(1, keepdim=True)
+    torch.testing.assert_close(entropy(sizes), -(shares * shares.log()).sum(1))
+    apart = (sizes[:, :, None] - sizes[:, None]).abs().mean((1, 2)) / (2 * sizes.mean(1))
+    torch.testing.assert_close(gini(sizes), apart)
+    one = torch.eye(4).double()
+    assert entropy(one).abs().max() < 1e-12
+    torch.testing.assert_close(gini(torch.zeros(1, 5).double()), torch.zeros(1).double())
+
+
+def test_localisation_is_its_definition():
+    weights, mask = torch.arange(9.0).reshape(3, 3), torch.zeros(3, 3, dtype=torch.bool)
+    mask[2, 1:] = mask[0, 0] = True  # 7, 8 and 0
+    assert mass(weights, mask) == pytest.approx(15 / 36)
+    assert rank(weights, mask) == pytest.approx(2 / 3)
+    assert pointing(weights, mask) == 1
+    assert pointing(torch.ones(3, 3), mask) == pytest.approx(3 / 9)  # chance
+
+
+def test_correlation_of_what_is_constant_is_zero():
+    assert float(correlation(torch.full((1, 4), 0.1).double(), torch.rand(1, 4).double())) == 0
+    assert float(correlation(torch.arange(4.0)[None], 2 * torch.arange(4.0)[None])) == pytest.approx(1)
+
+
+def test_bad_measures(case):
+    model, x, target, given = case
+    for text, match in (
+        ("loudness", "unknown measure 'loudness'; known: morf"),
+        ("morf+colour=red", "morf takes no 'colour=red': its constants are patch, steps"),
+        ("complexity+draws=3", "it has no constants"),
+        ("morf+steps=many", "steps of morf must be a whole number, got 'many'"),
+        ("road+noise=loud", "noise of road must be a number"),
+    ):
+        with pytest.raises(PgigError, match=match.replace("+", r"\+")):
+            asked_measures(text, {})
+    for text, match in (
+        ("insertion+unit=word", "unknown unit"),
+        ("morf+fill=sand", "unknown fill 'sand'"),
+        ("saco+groups=1", "at least two groups"),
+        ("max_sensitivity", "explains anew"),
+        ("localization", "needs masks"),
+        ("randomization", "explains a random model"),
+    ):
+        with pytest.raises(PgigError, match=match):
+            judge(text, model, x, target, given)
+    assert "localization" not in asked_measures("all", {})
+    assert "localization" in asked_measures("all", {}, masks=True)
+
+
+def test_judges_called_twice_with_one_setting_judge_what_they_are_given(case):
+    model, x, target, given = case
+    shared = Setting()
+    one = judge("morf+patch=2+steps=8", model, x, target, {"it": given["noise"]}, shared)["it"]["AUC"]
+    two = judge("morf+patch=2+steps=8", model, x, target, {"it": -given["noise"]}, shared)["it"]["AUC"]
+    assert not numpy.allclose(one, two)
