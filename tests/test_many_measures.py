@@ -163,14 +163,14 @@ class Linear(nn.Module):
 @pytest.mark.parametrize("name", ["morf", "lerf", "lerf_minus_morf", "deletion", "insertion", "sensitivity_n", "saco", "infidelity"])  # fmt: skip
 def test_on_a_linear_model_the_oracle_is_best(name):
     """What each pixel adds over the measure's own fill is all that there is to know."""
-    model, x = Linear(), images()
+    model, x = Linear().double(), images().double()
     target = torch.tensor([0, 1, 0])
     asked = small(name)
     judged = judge_of(asked)
     grid = judged.grid(x) if name in ("deletion", "insertion") else PatchGrid(8, 8, 2)
     oracle = model.weight[target].detach() * (x - find_fill(str(asked.constants["fill"]))(x, grid))
     rng = torch.Generator().manual_seed(5)
-    rivals = {str(n): oracle + 0.7 * oracle.std() * torch.randn(x.shape, generator=rng) for n in range(12)}
+    rivals = {str(n): oracle + 0.7 * oracle.std() * torch.randn(x.shape, generator=rng).double() for n in range(12)}
     found = judged(Subject.of(model), x, target, {"oracle": oracle, **rivals}, Setting(score="logit"))
     values = {m: asked.columns_of(f)[asked.measure.ranks_by] for m, f in found.items()}
     sign = 1 if asked.measure.better == "lower" else -1
@@ -192,17 +192,40 @@ def test_a_random_attribution_comes_out_at_chance(name):
         noise = torch.randn(x.shape, generator=rng)
         given |= {f"{n}": noise, f"-{n}": -noise}
     asked = small(name)
-    found = judge_of(asked)(Subject.of(model), x, target, given, Setting(ids=["a"]))
+    if name == "random_order":  # one order for all methods: others are other images
+        found = {n: _records_of(asked, model, x, target, n) for n in range(60)}
+    else:
+        found = judge_of(asked)(Subject.of(model), x, target, given, Setting(ids=["a"]))
     values = numpy.array([asked.columns_of(f)[asked.measure.ranks_by][0] for f in found.values()])
     spread = values.std() / len(values) ** 0.5 + 1e-9
     if name in ("sensitivity_n", "saco", "lerf_minus_morf"):
         assert abs(values.mean()) < 4 * spread
         return
-    mirror = {"morf": "lerf", "lerf": "morf", "random_order": "morf", "road": "road_lerf", "road_lerf": "road"}.get(name, name)
-    other = small(mirror)
-    turned = judge_of(other)(Subject.of(model), x, target, given, Setting(ids=["a"]))
-    chance = numpy.array([other.columns_of(f)[other.measure.ranks_by][0] for f in turned.values()])
+    chance = numpy.array([_of_a_random_order(name, asked, model, x, target, seed) for seed in range(120)])
     assert abs(values.mean() - chance.mean()) < 4 * (spread + chance.std() / len(chance) ** 0.5)
+
+
+def _records_of(asked, model, x, target, identity):
+    return judge_of(asked)(Subject.of(model), x, target, {"it": x}, Setting(ids=[f"image {identity}"]))["it"]
+
+
+def _of_a_random_order(name, asked, model, x, target, seed):
+    """The same measure of patches (or pixels) in an order that no attribution gave."""
+    order = torch.rand(x[:, :1].shape, generator=torch.Generator().manual_seed(100 + seed)).to(x)
+    if name in ("morf", "lerf", "random_order"):
+        found = judge_of(small("random_order"))(Subject.of(model), x, target, {"it": x}, Setting(ids=[seed]))["it"]
+    elif name in ("deletion", "insertion"):
+        judged = judge_of(asked)
+        grid = judged.grid(x)
+        filled = find_fill(judged.fill)(x, grid)
+        before, after = (filled, x) if name == "insertion" else (x, filled)
+        ranking = torch.randperm(len(grid), generator=torch.Generator().manual_seed(seed))[None, None, :, None]
+        found = (
+            DenseEvaluator(scored_by(model, "probability")).curves(before, after, ranking, target, grid)[:, 0].numpy()
+        )
+    else:
+        found = judge_of(asked)(Subject.of(model), x, target, {"it": order.expand_as(x)}, Setting(ids=["a"]))["it"]
+    return asked.columns_of(found)[asked.measure.ranks_by][0]
 
 
 def test_sensitivity_is_its_definition(case):
