@@ -1,4 +1,4 @@
-"""Laws of measures, over the whole table: ends of curves, mirror images, chance, oracles, scales, batches, evaluators."""
+"""Laws of measures, over the whole table: ends of curves, mirror images, chance, oracles, scales, evaluators."""
 
 import itertools
 
@@ -101,7 +101,7 @@ def test_company_changes_nothing(name, case):
 def test_scaling_changes_no_ranking_column(name, case):
     if MEASURES[name].needs == "methods":
         pytest.skip("it asks the methods themselves")
-    model, x, target, given = case
+    given = case[3]
     asked = small(name)
     before, after = records(name, case), records(name, case, {m: 8 * a for m, a in given.items()})
     for method in given:
@@ -116,7 +116,7 @@ def test_scaling_changes_no_ranking_column(name, case):
 def test_the_evaluator_changes_nothing(name, unit, case):
     if unit != "patch" and name not in ("insertion", "deletion"):
         pytest.skip("it has no units")
-    model, x, target, given = case
+    model, x, _, given = case
     label = f"{name}+unit={unit}" if unit != "patch" else name
     dense = DenseEvaluator(scored_by(model, "probability"), 2)
     windows = IncrementalEvaluator(plan_of(model, x[:1]), lambda out, of: score_of(out, of, "probability"), 5)
@@ -160,7 +160,10 @@ class Linear(nn.Module):
         return torch.einsum("kchw,nchw->nk", self.weight, x)
 
 
-@pytest.mark.parametrize("name", ["morf", "lerf", "lerf_minus_morf", "deletion", "insertion", "sensitivity_n", "saco", "infidelity"])  # fmt: skip
+ADDITIVE = "morf", "lerf", "lerf_minus_morf", "deletion", "insertion", "sensitivity_n", "saco", "infidelity"
+
+
+@pytest.mark.parametrize("name", ADDITIVE)
 def test_on_a_linear_model_the_oracle_is_best(name):
     """What each pixel adds over the measure's own fill is all that there is to know."""
     model, x = Linear().double(), images().double()

@@ -1,0 +1,132 @@
+"""What measures cost: incremental against whole forward passes, and against Quantus: `python benchmarks/measures.py`.
+
+Seconds are for one image by one method; measures that draw sets of patches score them once for all methods, and are given
+as many methods as a run has. Quantus takes the same number of steps, sets or shares where it lets one choose; where it
+does not run, the reason is recorded in place of a ratio.
+"""
+
+import argparse
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from measuring import machine, ratio, take_turns, write
+
+from pgig.degradation import DenseEvaluator, scored_by
+from pgig.degradation.dense import score_of
+from pgig.incremental import IncrementalEvaluator, plan_of
+from pgig.measures import Setting, judge_of
+from pgig.records.measures import asked_measure
+from pgig.subject.subject import Subject
+from pgig.vision.models import MODELS
+
+PATCH = 8  # Quantus wants patches that divide the image
+LABELS = (
+    "morf", "lerf", "deletion", "insertion", "deletion+unit=superpixel", "deletion+unit=pixel", "sensitivity_n",
+    "sensitivity_n+sizes=1", "saco", "infidelity", "road",
+)  # fmt: skip
+WANTED = {"morf": 4, "lerf": 4, "deletion": 4, "insertion": 4}  # times as fast as dense, on SqueezeNet
+
+
+def quantus_metrics() -> dict[str, Callable[[], Any]]:
+    import quantus
+
+    usual: dict[str, Any] = {"normalise": False, "abs": False, "disable_warnings": True, "display_progressbar": False}
+    return {
+        "morf": lambda: quantus.RegionPerturbation(
+            patch_size=PATCH, regions_evaluation=100, order="morf", perturb_baseline="mean", **usual
+        ),
+        "lerf": lambda: quantus.RegionPerturbation(
+            patch_size=PATCH, regions_evaluation=100, order="lorf", perturb_baseline="mean", **usual
+        ),
+        "deletion+unit=pixel": lambda: quantus.PixelFlipping(
+            features_in_step=224, perturb_baseline="black", **usual
+        ),
+        "deletion+unit=superpixel": lambda: quantus.IROF(segmentation_method="slic", perturb_baseline="mean", **usual),
+        "road": lambda: quantus.ROAD(noise=0.01, percentages=[10, 20, 30, 40, 50, 70, 90], **usual),
+        "sensitivity_n": lambda: quantus.SensitivityN(features_in_step=224, n_max_percentage=0.8, **usual),
+        "sensitivity_n+sizes=1": lambda: quantus.FaithfulnessCorrelation(
+            nr_runs=100, subset_size=int(0.8 * 224 * 224), perturb_baseline="mean", **usual
+        ),
+    }  # fmt: skip
+
+
+def quantus_runs(model: Any, x: Any, target: Any, attribution: Any) -> dict[str, Callable[[], object]]:
+    arrays = x[:1].numpy(), target[:1].numpy(), attribution[:1].numpy()
+
+    def run(make: Callable[[], Any]) -> object:
+        with torch.inference_mode():
+            return make()(
+                model=model, x_batch=arrays[0], y_batch=arrays[1], a_batch=arrays[2], softmax=True, batch_size=1
+            )
+
+    return {label: lambda make=make: run(make) for label, make in quantus_metrics().items()}  # type: ignore[misc]
+
+
+def measure(network: str, rounds: int, images: int, methods: int, quantus: bool, some: list[str]) -> dict[str, Any]:
+    torch.manual_seed(0)
+    model = MODELS[network](network, 1000).eval().to(memory_format=torch.channels_last)
+    x, target = torch.randn(images, 3, 224, 224), torch.zeros(images, dtype=torch.long)
+    given = {f"{n}": torch.randn(images, 1, 224, 224).expand_as(x).contiguous() for n in range(methods)}
+    plan = plan_of(model, x[:1])
+    windows = IncrementalEvaluator(plan, lambda out, of: score_of(out, of, "probability"), images * methods)
+    dense = DenseEvaluator(scored_by(model, "probability"), 4)
+    theirs = quantus_runs(model, x, target, given["0"][:, :1]) if quantus else {}
+    results: dict[str, Any] = {}
+    print(f"\n{network}\n\n| measure | dense / incremental | Quantus / incremental |\n| --- | --- | --- |", flush=True)
+    for label in some:
+        judge = judge_of(asked_measure(label, {"patch": PATCH}))
+        subject = Subject.of(model)
+        shares = "sensitivity_n" in label or "infidelity" in label  # all methods share what is scored
+        few = given if shares else {"0": given["0"]}
+        contenders: dict[str, Callable[[], object]] = {
+            "incremental": lambda judge=judge: judge(subject, x, target, given, Setting(evaluator=windows)),  # type: ignore[misc]
+            "dense": lambda judge=judge, few=few: judge(subject, x[:1], target[:1], few_of(few), Setting(evaluator=dense)),  # type: ignore[misc]
+        }  # fmt: skip
+        pairs = {"incremental": images * methods, "dense": len(few), "Quantus": 1}
+        failed = None
+        if label in theirs:
+            try:
+                begin = time.perf_counter()
+                theirs[label]()
+                if time.perf_counter() - begin < 120:
+                    contenders["Quantus"] = theirs[label]
+                else:
+                    failed = f"one image took {time.perf_counter() - begin:.0f} s"
+            except Exception as error:  # recorded: a peer may fail in any way
+                failed = f"{type(error).__name__}: {error}"[:200]
+        seconds = {n: [s / pairs[n] for s in found] for n, found in take_turns(contenders, rounds, quiet=True).items()}
+        found = {"dense / incremental": ratio(seconds, "dense", "incremental")}
+        if "Quantus" in seconds:
+            found["Quantus / incremental"] = ratio(seconds, "Quantus", "incremental")
+        results[label] = {"seconds": seconds, "ratios": found, **({"Quantus failed": failed} if failed else {})}
+        shown = f"{found['Quantus / incremental']['best']:.2f}" if "Quantus" in seconds else failed or ""
+        print(f"| {label} | {found['dense / incremental']['best']:.2f} | {shown} |", flush=True)
+    return results
+
+
+def few_of(given: dict[str, Any]) -> dict[str, Any]:
+    return {name: attribution[:1] for name, attribution in given.items()}
+
+
+def main(out: Path, networks: str, labels: str, **options: Any) -> None:
+    library = torch.library.Library("torchvision", "DEF")  # whose operators may be missing beside a CPU build
+    for name in ("nms", "qnms"):
+        library.define(name + "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    for network in networks.split(","):
+        found = measure(network, some=labels.split(","), **options)
+        write(out / f"measures-{network}.json", {"machine": machine(), "wanted": WANTED, "measures": found})
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
+    parser.add_argument("--networks", default="squeezenet1_0,resnet18")
+    parser.add_argument("--labels", default=",".join(LABELS))
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--images", type=int, default=2)
+    parser.add_argument("--methods", type=int, default=11)
+    parser.add_argument("--quantus", action="store_true", help="also measure Quantus, which must be installed")
+    main(**vars(parser.parse_args()))
