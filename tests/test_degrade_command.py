@@ -210,8 +210,8 @@ def test_the_report_is_a_function_of_the_folder(folder):
     done = run(folder, "report", "run", "blurred", "--out", "report")
     assert done.returncode == 0, done.stderr
     page = (folder / "report" / "index.html").read_text()
-    assert re.findall(r'(?:src|href)="(?!data:image/png;base64,)', page) == []
-    assert page.count("data:image/png;base64,") == 5
+    assert re.findall(r'(?:src|href)="(?!data:image/png;base64,|#)', page) == []
+    assert page.count('src="data:image/png;base64,') == 8  # curves, differences, examples by run; two over all runs
     with (folder / "report" / "side-by-side.csv").open() as file:
         joint = list(csv.DictReader(file))
     assert {(row["method"], row["run"]) for row in joint} == {
@@ -219,9 +219,13 @@ def test_the_report_is_a_function_of_the_folder(folder):
     }
     with (folder / "report" / "run-curves.csv").open() as file:
         rows = list(csv.reader(file))
-    assert rows[0] == ["patches", "gradient", "vargrad", "random"]
+    columns = [f"{method}{end}" for method in ("gradient", "vargrad", "random") for end in ("", " low", " high")]
+    assert rows[0] == ["patches", *columns]
     found = Run.read(folder / "run")
-    numpy.testing.assert_allclose([float(r[1]) for r in rows[1:]], found.curves["gradient"].mean(0))
+    mean, low, high = numpy.array(rows[1:], float)[:, 1:4].T
+    numpy.testing.assert_allclose(mean, found.curves["gradient"].mean(0))
+    assert (low <= mean).all()
+    assert (mean <= high).all()
     with (folder / "report" / "run-table.csv").open() as file:
         table = list(csv.DictReader(file))
     assert [row["rank"] for row in table] == ["1", "2", "3"]
@@ -365,6 +369,11 @@ def test_bad_reports(folder):
     assert "is not a run" in run(folder, "report", "photos").stderr
     (folder / "begun").mkdir()
     head = "[images]\ncount = 1\nsize = 32\n[model]\nmodel = 'x'\n[attributions]\npatch = 8\n[degradation]\n"
+    (folder / "begun" / "config.toml").write_text(head)
+    assert "[degradation] has no text score" in run(folder, "report", "begun").stderr
+    texts = {"score": "probability", "evaluator": "dense", "fill": "mean", "departure": "paper"}
+    head = head.replace("patch = 8", "patch = 8\nmethods = ['gradient']")
+    head += "".join(f"{key} = '{text}'\n" for key, text in texts.items()) + "steps = 4\npatches_per_step = 1\n"
     (folder / "begun" / "config.toml").write_text(head)
     assert "has not finished a part" in run(folder, "report", "begun").stderr
 

@@ -162,3 +162,6 @@ def _check(config: Mapping[str, Mapping[str, Any]], folder: Path) -> None:
     for section, key in (*_TEXTS, *(() if "measures" in config else _OF_ORDER)):
         if not isinstance(config[section].get(key), str):
             raise PgigError(f"the configuration in {folder} is damaged: [{section}] has no text {key}")
+    methods = config["attributions"].get("methods")
+    if not isinstance(methods, list) or not methods or not all(isinstance(method, str) for method in methods):
+        raise PgigError(f"the configuration in {folder} is damaged: [attributions] has no list of methods")
