@@ -117,7 +117,7 @@ def main(images: int, folder: Path, out: Path, compare: bool) -> None:
     begin = time.perf_counter()
     subprocess.run([sys.executable, "-m", "pgig", "report", str(run), "--out", str(folder / "report")], check=True)
     seconds = time.perf_counter() - begin
-    found = {
+    found: dict[str, Any] = {
         "images": images, "methods": METHODS, "measures": len(MEASURES.split(",")), "seconds": seconds,
         "GB at most": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20,
         "GB of parts": sum(path.stat().st_size for path in (run / "parts").iterdir()) / 2**30,

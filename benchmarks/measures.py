@@ -14,11 +14,12 @@ from typing import Any
 
 import torch
 from measuring import machine, ratio, take_turns, write
+from torch import nn
 
-from pgig.degradation import DenseEvaluator, scored_by
+from pgig.degradation import DenseEvaluator, Evaluator, scored_by
 from pgig.degradation.dense import score_of
 from pgig.incremental import IncrementalEvaluator, plan_of
-from pgig.measures import Setting, judge_of
+from pgig.measures import Judge, Setting, judge_of
 from pgig.records.measures import asked_measure
 from pgig.subject.subject import Subject
 from pgig.vision.models import MODELS
@@ -40,7 +41,7 @@ def quantus_metrics() -> dict[str, Callable[[], Any]]:
             patch_size=PATCH, regions_evaluation=100, order="morf", perturb_baseline="mean", **usual
         ),
         "lerf": lambda: quantus.RegionPerturbation(
-            patch_size=PATCH, regions_evaluation=100, order="lorf", perturb_baseline="mean", **usual
+            patch_size=PATCH, regions_evaluation=100, order="lerf", perturb_baseline="mean", **usual
         ),
         "deletion": lambda: quantus.RegionPerturbation(
             patch_size=16, regions_evaluation=196, order="morf", perturb_baseline="black", **usual
@@ -72,7 +73,8 @@ def quantus_runs(model: Any, x: Any, target: Any, attribution: Any) -> dict[str,
 def measure(network: str, rounds: int, images: int, methods: int, quantus: bool, some: list[str]) -> dict[str, Any]:
     torch.manual_seed(0)
     model = MODELS[network](network, 1000).eval().to(memory_format=torch.channels_last)
-    x, target = torch.randn(images, 3, 224, 224), torch.zeros(images, dtype=torch.long)
+    smooth = nn.functional.interpolate(torch.randn(images, 3, 14, 14), size=(224, 224), mode="bicubic")
+    x, target = smooth + 0.1 * torch.randn(images, 3, 224, 224), torch.zeros(images, dtype=torch.long)
     given = {f"{n}": torch.randn(images, 1, 224, 224).expand_as(x).contiguous() for n in range(methods)}
     plan = plan_of(model, x[:1])
     windows = IncrementalEvaluator(plan, lambda out, of: score_of(out, of, "probability"), images * methods)
@@ -86,8 +88,8 @@ def measure(network: str, rounds: int, images: int, methods: int, quantus: bool,
         shares = "sensitivity_n" in label or "infidelity" in label  # all methods share what is scored
         few = {name: one[:1] for name, one in given.items() if shares or name == "0"}
         contenders: dict[str, Callable[[], object]] = {
-            "incremental": partial(judge, subject, x, target, given, Setting(evaluator=windows)),
-            "dense": partial(judge, subject, x[:1], target[:1], few, Setting(evaluator=dense)),
+            "incremental": partial(judged, judge, windows, subject, x, target, given),
+            "dense": partial(judged, judge, dense, subject, x[:1], target[:1], few),
         }
         pairs = {"incremental": images * methods, "dense": len(few), "Quantus": 1}
         failed = None
@@ -109,6 +111,11 @@ def measure(network: str, rounds: int, images: int, methods: int, quantus: bool,
         shown = f"{found['Quantus / incremental']['best']:.2f}" if "Quantus" in seconds else failed or ""
         print(f"| {label} | {found['dense / incremental']['best']:.2f} | {shown} |", flush=True)
     return results
+
+
+def judged(judge: Judge, evaluator: Evaluator, subject: Subject, x: Any, target: Any, given: Any) -> object:
+    # a new setting each time: it keeps what measures share
+    return judge(subject, x, target, given, Setting(evaluator=evaluator))
 
 
 def main(out: Path, networks: str, labels: str, **options: Any) -> None:

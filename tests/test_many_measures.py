@@ -1,6 +1,8 @@
 """Laws of measures, over the whole table: ends of curves, mirror images, chance, oracles, scales, evaluators."""
 
 import itertools
+from functools import partial
+from typing import Any
 
 import numpy
 import pytest
@@ -33,6 +35,16 @@ OF_AN_ORDER = "morf", "lerf", "lerf_minus_morf", "random_order", "deletion", "in
 
 def small(name):
     return asked_measure(name, SMALL)
+
+
+def by_units(asked) -> ByUnits:
+    judge = judge_of(asked)
+    assert isinstance(judge, ByUnits)
+    return judge
+
+
+def _moved(attribution, x):
+    return {"noise": attribution + 0.1 * x}
 
 
 @pytest.fixture
@@ -88,8 +100,8 @@ def test_company_changes_nothing(name, case):
     for row, identity in enumerate("abc"):
         own = Setting(
             ids=[identity], masks=setting(model, target, given).masks[row : row + 1],
-            explain=lambda z, row=row: {"noise": given["noise"][row : row + 1] + 0.1 * z},
-            explain_random=lambda z, row=row: {"noise": given["noise"][row : row + 1] + 0.1 * z},
+            explain=partial(_moved, given["noise"][row : row + 1]),
+            explain_random=partial(_moved, given["noise"][row : row + 1]),
         )  # fmt: skip
         alone = each(
             Subject.of(model), x[row : row + 1], target[row : row + 1], {"noise": given["noise"][row : row + 1]}, own
@@ -132,7 +144,7 @@ def test_insertion_ends_at_the_image_and_deletion_at_the_filled_one(unit, case):
     for name in ("insertion", "deletion"):
         asked = asked_measure(name, constants)
         curves = judge_of(asked)(Subject.of(model), x, target, given, Setting())
-        grid = judge_of(asked).grid(x)
+        grid = by_units(asked).grid(x)
         filled = find_fill(str(asked.constants["fill"]))(x, grid)
         with torch.no_grad():
             intact, gone = (model(z).softmax(1).gather(1, target[:, None])[:, 0].double().numpy() for z in (x, filled))
@@ -170,7 +182,7 @@ def test_on_a_linear_model_the_oracle_is_best(name):
     target = torch.tensor([0, 1, 0])
     asked = small(name)
     judged = judge_of(asked)
-    grid = judged.grid(x) if name in ("deletion", "insertion") else PatchGrid(8, 8, 2)
+    grid = by_units(asked).grid(x) if name in ("deletion", "insertion") else PatchGrid(8, 8, 2)
     oracle = model.weight[target].detach() * (x - find_fill(str(asked.constants["fill"]))(x, grid))
     rng = torch.Generator().manual_seed(5)
     rivals = {str(n): oracle + 0.7 * oracle.std() * torch.randn(x.shape, generator=rng).double() for n in range(12)}
@@ -190,13 +202,13 @@ def test_a_random_attribution_comes_out_at_chance(name):
     """Of an order: the mean over all orders, which reversing an order leaves as it is; of a correlation: zero."""
     model, x, target = network("chain"), images()[:1], torch.tensor([1])
     rng = torch.Generator().manual_seed(7)
-    given = {}
+    given: dict[str, torch.Tensor] = {}
     for n in range(60):
         noise = torch.randn(x.shape, generator=rng)
         given |= {f"{n}": noise, f"-{n}": -noise}
     asked = small(name)
     if name == "random_order":  # one order for all methods: others are other images
-        found = {n: _records_of(asked, model, x, target, n) for n in range(60)}
+        found: Any = {n: _records_of(asked, model, x, target, n) for n in range(60)}
     else:
         found = judge_of(asked)(Subject.of(model), x, target, given, Setting(ids=["a"]))
     values = numpy.array([asked.columns_of(f)[asked.measure.ranks_by][0] for f in found.values()])
@@ -218,7 +230,7 @@ def _of_a_random_order(name, asked, model, x, target, seed):
     if name in ("morf", "lerf", "random_order"):
         found = judge_of(small("random_order"))(Subject.of(model), x, target, {"it": x}, Setting(ids=[seed]))["it"]
     elif name in ("deletion", "insertion"):
-        judged = judge_of(asked)
+        judged = by_units(asked)
         grid = judged.grid(x)
         filled = find_fill(judged.fill)(x, grid)
         before, after = (filled, x) if name == "insertion" else (x, filled)
