@@ -123,7 +123,7 @@ _TABLE = (
         lambda c, side: int(c["sizes"]) + 1, sources=("ancona2018towards",),
     ),
     Measure(
-        "saco", "Do groups of patches that say more weigh more? From -1 to 1, as the salience-guided coefficient",
+        "saco", "Whether groups of patches that say more weigh more, from -1 to 1 (the salience-guided coefficient)",
         (_number("coefficient", 0, "higher"),), "coefficient",
         (
             _PATCH, Constant("fill", "image_mean", "what replaces a group", "Wu et al. 2024"),
@@ -133,7 +133,7 @@ _TABLE = (
     ),
     Measure(
         "infidelity", "Squared error of attributions, best scaled, as predictions of how far the score falls",
-        (_number("scaled", 0, "lower"), _number("as it is", 1, "lower")), "squared error",
+        (_number("scaled error", 0, "lower"), _number("error as it is", 1, "lower")), "squared error",
         (
             _PATCH, _FILL,
             Constant("side", 4, "squares of 1 to so many patches a side are removed", "Yeh et al. 2019: squares"),
@@ -163,7 +163,7 @@ _TABLE = (
         sources=("adebayo2018sanity",),
     ),
     Measure(
-        "localization", "Does the attribution lie on the object?",
+        "localization", "How much of the attribution lies on the object",
         (_number("mass", 0, "higher"), _number("rank", 1, "higher"), _number("pointing", 2, "higher")),
         "share of the attribution in the mask", (), lambda *_: 3, needs="masks",
         sources=("zhang2018excitation", "arras2022clevr"),

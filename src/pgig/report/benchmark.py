@@ -102,8 +102,8 @@ def _measure(run: Run, label: str, name: str, out: Path) -> dict[str, Any]:
     write_tables(run, label, table, pairs, out, stem)
     axis = measure.axis.format(score=run.config["degradation"].get("score", "score"))
     title = f"{label}: {len(run.images)} images, {run.config['model']['model']}"
-    best = next(iter(table))
-    behind = to_the_best(pairs) if pairs else {}
+    best = next(iter(table)) if measure.role != "control" else None  # methods do not differ by a control
+    behind = to_the_best(pairs) if pairs and best else {}
     bands = run.bands(label) if label in run.streamed else {}
     figures: dict[str, str | None] = {"curves": None, "differences": None}
     if bands:
@@ -111,7 +111,7 @@ def _measure(run: Run, label: str, name: str, out: Path) -> dict[str, Any]:
             lambda size: curves_figure(bands, title, axis, asked.patches_per_step, measure.steps, size),
             out / f"{stem}-curves.png",
         )
-    if behind:
+    if best and behind:
         draw = partial(differences_figure, best, behind, measure.ranks_by, title)
         figures["differences"] = publish(lambda size: draw(size), out / f"{stem}-differences.png")
     rounded = {m: [_rounded(part) for part in (b.mean, b.low, b.high)] for m, b in bands.items()}
@@ -130,8 +130,8 @@ def _measure(run: Run, label: str, name: str, out: Path) -> dict[str, Any]:
         "table": table,
         "best": best,
         "behind": behind,
-        "pairs": {two: p for (one, two), p in pairs.items() if one == "pgig" and best != "pgig"},
-        "ahead": {one: p for (one, two), p in pairs.items() if two == "pgig" and one != best},
+        "pairs": {two: p for (one, two), p in pairs.items() if behind and one == "pgig" and best != "pgig"},
+        "ahead": {one: p for (one, two), p in pairs.items() if behind and two == "pgig" and one != best},
         "data": {
             "label": label, "better": measure.better, "column": measure.ranks_by, "axis": axis, "steps": measure.steps,
             "each": asked.patches_per_step, "curves": rounded,

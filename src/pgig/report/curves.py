@@ -36,7 +36,7 @@ def curves_figure(
     ax = figure.subplots()
     look = looks(list(bands))
     draw_curves(ax, bands, look, patches_per_step, size)
-    order = sorted(bands, key=lambda method: -float(bands[method].mean[-1]))
+    order = sorted(bands, key=lambda method: (-round(float(bands[method].mean[-1]), 2), -bands[method].mean.mean()))
     ends = [(method, float(bands[method].mean[-1]), look[method]["color"]) for method in order]
     _label_ends(ax, ends, ax.get_xlim()[1], *ax.get_ylim(), size)
     ax.set_xlabel(steps, fontsize=size.text)
@@ -84,9 +84,10 @@ def _label_ends(
     for _, value, _ in ends:  # from the top down
         places.append(value if not places else min(value, places[-1] - gap))
     lift = max(0.0, bottom - places[-1]) if places else 0.0
+    beside = right * (1.03 if size is PAGE else 1.06)
     for (method, value, colour), place in zip(ends, places, strict=True):
         ax.annotate(
-            short_name(method), (right, value), (right * 1.03, place + lift), color=colour, fontsize=size.label,
+            short_name(method), (right, value), (beside, place + lift), color=colour, fontsize=size.label,
             va="center", annotation_clip=False, weight="bold" if method == "pgig" else "normal",
-            arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.5},
+            arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.5, "relpos": (0, 0.5), "shrinkA": 0},
         )  # fmt: skip

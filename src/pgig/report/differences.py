@@ -32,6 +32,7 @@ def differences_figure(
         )  # fmt: skip
     ax.axvline(0, color="0.3", linewidth=0.8, linestyle=":")
     ax.set_yticks(range(len(names)), [short_name(name) for name in names], fontsize=size.label)
+    ax.set_ylim(-0.7, len(names) - 0.3)
     ax.tick_params(axis="x", labelsize=size.text)
     ax.set_xlabel(f"behind {short_name(best)}, in {column}", fontsize=size.text)
     ax.set_title(title, fontsize=size.title, parse_math=False)

@@ -144,8 +144,8 @@ def critical_difference_figure(ranking: Ranking, size: Size = PAGE) -> Figure:
     ax.set_xlim(0.8, len(names) + 0.2)
     ax.tick_params(axis="x", labelsize=size.text)
     ax.set_xlabel(
-        f"mean rank over {len(ranking.cells)} settings, 1 is best; bars below join what is within the critical\n"
-        f"difference of {ranking.critical_difference:.2f}", fontsize=size.text,
+        f"mean rank over {len(ranking.cells)} settings, 1 is best\n"
+        f"bars join what is within the critical difference of {ranking.critical_difference:.2f}", fontsize=size.label,
     )  # fmt: skip
     ax.spines[["top", "right"]].set_visible(False)
     return figure
