@@ -28,6 +28,8 @@ bench: $(READY)
 	$(BIN)/python benchmarks/degradation.py --out benchmarks/results
 	$(BIN)/python benchmarks/evaluators.py --out benchmarks/results
 	$(BIN)/python benchmarks/joins.py --out benchmarks/results
+	$(BIN)/python benchmarks/measures.py --quantus --out benchmarks/results
+	$(BIN)/python benchmarks/large_report.py --out benchmarks/results
 
 # two minutes: Captum's own tests against pgig.captum: make peers CAPTUM=a checkout of pytorch/captum
 peers: $(READY)

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from pgig.explainers.registry import known_explainers
 from pgig.methods.table import PAPER_METHODS
+from pgig.records.measures import MEASURES
 from pgig.report.stress import stress_figure
 from pgig.report.truth import truth_sheet
 from pgig.synthetic import stress_test, truth_test
@@ -23,6 +24,15 @@ def methods_table() -> str:
     for name, method in known_explainers().items():
         options = ", ".join(f"{key} {value}" for key, value in method.options.items())
         rows.append(f"| {f'`{name}`'}{'' if name in PAPER_METHODS else ' *'} | {method.about} | {options} |")
+    return "\n".join(rows)
+
+
+def measures_table() -> str:
+    rows = ["| measure | what it says | better | constants, with where they come from |", "| --- | --- | --- | --- |"]
+    for name, measure in MEASURES.items():
+        constants = "; ".join(f"{c.name} {c.default} ({c.source})" for c in measure.constants)
+        better = f"{measure.better} {measure.ranks_by}"
+        rows.append(f"| `{name}` | {measure.about} | {better} | {constants} |")
     return "\n".join(rows)
 
 
@@ -67,6 +77,7 @@ def main() -> None:
     ).savefig(ROOT / "docs" / "images" / "known-truth.png", dpi=110)
     for page, name, content in (
         (ROOT / "README.md", "methods", methods_table()),
+        (ROOT / "docs" / "measures.md", "measures", measures_table()),
         (ROOT / "docs" / "properties.md", "invariance", invariance_table()),
     ):
         page.write_text(with_block(page.read_text(), name, content))

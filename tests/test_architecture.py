@@ -176,6 +176,8 @@ def test_the_documents_show_what_is(monkeypatch):
 
     readme, properties = (ROOT / "README.md").read_text(), (ROOT / "docs" / "properties.md").read_text()
     assert build.with_block(readme, "methods", build.methods_table()) == readme, "run `make docs`"
+    measures = (ROOT / "docs" / "measures.md").read_text()
+    assert build.with_block(measures, "measures", build.measures_table()) == measures, "run `make docs`"
     assert build.with_block(properties, "invariance", build.invariance_table()) == properties, "run `make docs`"
     assert build.broken_links() == []
 

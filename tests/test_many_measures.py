@@ -22,6 +22,8 @@ from pgig.measures.infidelity import Infidelity, errors
 from pgig.measures.insertion import ByUnits
 from pgig.measures.linear_imputation import imputed
 from pgig.measures.localization import mass, pointing, rank
+from pgig.measures.max_sensitivity import MaxSensitivity
+from pgig.measures.road import Road
 from pgig.measures.saco import coefficient
 from pgig.measures.sensitivity_n import SensitivityN
 from pgig.measures.sets import correlation
@@ -358,6 +360,8 @@ def test_bad_measures(case):
         ("insertion+unit=word", "unknown unit"),
         ("morf+fill=sand", "unknown fill 'sand'"),
         ("saco+groups=1", "at least two groups"),
+        ("road+shares=10/all", "percentages between 0 and 100"),
+        ("road+shares=0/50", "percentages between 0 and 100"),
         ("max_sensitivity", "explains anew"),
         ("localization", "needs masks"),
         ("randomization", "explains a random model"),
@@ -374,3 +378,44 @@ def test_judges_called_twice_with_one_setting_judge_what_they_are_given(case):
     one = judge("morf+patch=2+steps=8", model, x, target, {"it": given["noise"]}, shared)["it"]["AUC"]
     two = judge("morf+patch=2+steps=8", model, x, target, {"it": -given["noise"]}, shared)["it"]["AUC"]
     assert not numpy.allclose(one, two)
+
+
+def test_road_is_its_definition(case):
+    """The first pixels in order are imputed together, with noise; what counts is whether the class stays the first."""
+    model, x, target, given = case
+    judged = Road("descending", noise=0.0, shares="25/50")
+    found = judged(Subject.of(model), x, target, given, Setting(ids=["a", "b", "c"]))
+    lost = 0
+    for (method, attribution), row in itertools.product(given.items(), range(3)):
+        order = attribution[row].double().sum(0).flatten().argsort(descending=True, stable=True)
+        shown = [x[row]]
+        for count in (16, 32):  # of 64
+            removed = numpy.zeros(64, bool)
+            removed[order[:count].numpy()] = True
+            shown.append(torch.from_numpy(imputed(x[row].numpy(), removed.reshape(8, 8))).to(x))
+        with torch.no_grad():
+            output = model(torch.stack(shown))
+        stayed = (output[1:].argmax(1) == target[row]).double()
+        wanted = torch.cat([output.double().softmax(1)[:, target[row]], stayed])
+        numpy.testing.assert_allclose(found[method][row], wanted, atol=1e-5)
+        lost += int((stayed == 0).sum())
+    assert lost
+    assert asked_measure("road+shares=25/50", {}).length(8) == found["noise"].shape[1] == 5
+
+
+def test_max_sensitivity_is_its_definition(case):
+    model, x, target, given = case
+    asked: list[torch.Tensor] = []
+
+    def explain(noisy):
+        asked.append(noisy - x)
+        return {"it": given["noise"] + len(asked) * noisy}
+
+    found = MaxSensitivity(radius=0.1, draws=4)(
+        Subject.of(model), x, target, {"it": given["noise"]}, Setting(explain=explain)
+    )
+    assert len(asked) == 4
+    assert all(0 < float(noise.abs().max()) <= 0.1 + 1e-6 for noise in asked)
+    moved = [(number * (x + noise)).flatten(1).norm(dim=1) for number, noise in enumerate(asked, 1)]
+    wanted = torch.stack(moved).amax(0) / given["noise"].flatten(1).norm(dim=1)
+    numpy.testing.assert_allclose(found["it"][:, 0], wanted, rtol=1e-5)

@@ -15,7 +15,7 @@ from pgig.errors import PgigError
 from pgig.measures.linear_imputation import imputed
 from pgig.measures.setting import Attributions, Setting, pixel_maps
 from pgig.network.outputs import answer_of
-from pgig.records.measures import ROAD_SHARES
+from pgig.records.measures import road_shares
 from pgig.subject.context import Context
 from pgig.subject.subject import Subject
 
@@ -31,8 +31,10 @@ class Road:
 
     order: Order = "descending"
     noise: float = 0.01
+    shares: str = "10/20/30/40/50/70/90"
 
     def __post_init__(self) -> None:
+        road_shares(self.shares)
         if not 0 <= self.noise < float("inf"):
             raise PgigError(f"noise must not be negative, got {self.noise}")
 
@@ -43,13 +45,14 @@ class Road:
         names = setting.names(x)
         if callable(setting.score):
             raise PgigError("road takes the score 'probability' or 'logit', not a function")
-        noise = [[self.noise * _noise(x, setting.seed, name, n) for n in range(len(ROAD_SHARES))] for name in names]
+        shares = road_shares(self.shares)
+        noise = [[self.noise * _noise(x, setting.seed, name, n) for n in range(len(shares))] for name in names]
         found = {}
         for method, maps in pixel_maps(attributions).items():
             orders = ranking(maps.flatten(1), self.order, names)
             rows: list[NDArray[numpy.float64]] = []
             for image, order, own in zip(x, orders, noise, strict=True):
-                shown = [image, *(_without(image, order, share, own[n]) for n, share in enumerate(ROAD_SHARES))]
+                shown = [image, *(_without(image, order, share, own[n]) for n, share in enumerate(shares))]
                 rows.append(self._judged(subject, torch.stack(shown), int(target[len(rows)]), setting.score))
             found[method] = numpy.stack(rows)
         return found

@@ -75,19 +75,30 @@ def _unit_steps(constants: Mapping[str, Any], side: int) -> int:
     return side + 1 if constants["unit"] == "pixel" else int(constants["segments"]) + 1
 
 
-ROAD_SHARES = 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9  # of the pixels removed (Rong et al. 2022, figure 4)
+def road_shares(text: str) -> tuple[float, ...]:
+    """Of the pixels that ROAD removes, from percentages with slashes between."""
+    try:
+        found = tuple(float(part) / 100 for part in text.split("/"))
+    except ValueError:
+        found = ()
+    if not found or not all(0 < share < 1 for share in found):
+        raise PgigError(f"shares of road must be percentages between 0 and 100, such as 10/50/90, got {text!r}")
+    return found
 
 
 def _road(name: str, about: str, better: Better) -> Measure:
-    n = len(ROAD_SHARES)
+    # a record is the score with nothing removed, then at every share; then whether the class stayed at every share
     columns = (
-        Column("accuracy", lambda found, _: numpy.asarray(found[:, n + 1 :].mean(1)), better),
-        Column("score", lambda found, _: numpy.asarray(found[:, 1 : n + 1].mean(1)), better),
+        Column("accuracy", lambda found, _: numpy.asarray(found[:, found.shape[1] // 2 + 1 :].mean(1)), better),
+        Column("score", lambda found, _: numpy.asarray(found[:, 1 : found.shape[1] // 2 + 1].mean(1)), better),
     )
-    constants = (Constant("noise", 0.01, "standard deviation of the noise, in normalised values", "ROAD's code"),)
+    constants = (
+        Constant("noise", 0.01, "standard deviation of the noise, in normalised values", "ROAD's code"),
+        Constant("shares", "10/20/30/40/50/70/90", "percentages of the pixels to remove", "Rong et al. 2022, figure 4"),
+    )
     return Measure(
-        name, about, columns, "share that keep the class", constants, lambda *_: 2 * n + 1, needs="pixels",
-        sources=("rong2022road",),
+        name, about, columns, "share that keep the class", constants, lambda c, side: 2 * len(road_shares(c["shares"])) + 1,
+        needs="pixels", sources=("rong2022road",),
     )  # fmt: skip
 
 
