@@ -2,7 +2,9 @@
 
 Seconds are for one image by one method; measures that draw sets of patches score them once for all methods, and are
 given as many methods as a run has. Quantus takes the same number of steps, sets or shares where it lets one choose;
-where it does not run, the reason is recorded in place of a ratio. It has no insertion, no SaCo and no infidelity here.
+where it does not run, the reason is recorded in place of a ratio. Its IROF and ROAD take grey images only, so they get
+one, and the model repeats it; its SensitivityN correlates over images, so it gets two. It has no insertion, no SaCo and
+no infidelity here.
 """
 
 import argparse
@@ -12,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy
 import torch
 from measuring import machine, ratio, take_turns, write
 from torch import nn
@@ -58,16 +61,35 @@ def quantus_metrics() -> dict[str, Callable[[], Any]]:
     }  # fmt: skip
 
 
-def quantus_runs(model: Any, x: Any, target: Any, attribution: Any) -> dict[str, Callable[[], object]]:
-    arrays = x[:1].numpy(), target[:1].numpy(), attribution[:1].numpy()
+class Grey(nn.Module):
+    """The same network, for images of one channel."""
 
-    def run(make: Callable[[], Any]) -> object:
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.model(x.expand(-1, 3, -1, -1))
+
+
+GREY = "deletion+unit=superpixel", "road"
+
+
+def quantus_runs(model: nn.Module, x: Any, target: Any, attribution: Any) -> dict[str, Callable[[], object]]:
+    def run(label: str, make: Callable[[], Any]) -> object:
+        count = quantus_images(label)
+        shown, asked = (x[:count, :1], Grey(model).eval()) if label in GREY else (x[:count], model)
         with torch.inference_mode():
             return make()(
-                model=model, x_batch=arrays[0], y_batch=arrays[1], a_batch=arrays[2], softmax=True, batch_size=1
-            )
+                model=asked, x_batch=shown.numpy(), y_batch=target[:count].numpy(),
+                a_batch=attribution[:count].numpy(), softmax=True, batch_size=count,
+            )  # fmt: skip
 
-    return {label: partial(run, make) for label, make in quantus_metrics().items()}
+    return {label: partial(run, label, make) for label, make in quantus_metrics().items()}
+
+
+def quantus_images(label: str) -> int:
+    return 2 if label == "sensitivity_n" else 1
 
 
 def measure(network: str, rounds: int, images: int, methods: int, quantus: bool, some: list[str]) -> dict[str, Any]:
@@ -77,8 +99,8 @@ def measure(network: str, rounds: int, images: int, methods: int, quantus: bool,
     x, target = smooth + 0.1 * torch.randn(images, 3, 224, 224), torch.zeros(images, dtype=torch.long)
     given = {f"{n}": torch.randn(images, 1, 224, 224).expand_as(x).contiguous() for n in range(methods)}
     plan = plan_of(model, x[:1])
-    windows = IncrementalEvaluator(plan, lambda out, of: score_of(out, of, "probability"), images * methods)
     dense = DenseEvaluator(scored_by(model, "probability"), 4)
+    windows = IncrementalEvaluator(plan, lambda out, of: score_of(out, of, "probability"), images * methods, dense)
     theirs = quantus_runs(model, x, target, given["0"][:, :1]) if quantus else {}
     results: dict[str, Any] = {}
     print(f"\n{network}\n\n| measure | dense / incremental | Quantus / incremental |\n| --- | --- | --- |", flush=True)
@@ -91,7 +113,7 @@ def measure(network: str, rounds: int, images: int, methods: int, quantus: bool,
             "incremental": partial(judged, judge, windows, subject, x, target, given),
             "dense": partial(judged, judge, dense, subject, x[:1], target[:1], few),
         }
-        pairs = {"incremental": images * methods, "dense": len(few), "Quantus": 1}
+        pairs = {"incremental": images * methods, "dense": len(few), "Quantus": quantus_images(label)}
         failed = None
         if label in theirs:
             try:
@@ -122,6 +144,7 @@ def main(out: Path, networks: str, labels: str, **options: Any) -> None:
     library = torch.library.Library("torchvision", "DEF")  # whose operators may be missing beside a CPU build
     for name in ("nms", "qnms"):
         library.define(name + "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    numpy.trapz = numpy.trapezoid  # type: ignore[attr-defined]  # Quantus's IROF knows only the old name
     for network in networks.split(","):
         found = measure(network, some=labels.split(","), **options)
         write(out / f"measures-{network}.json", {"machine": machine(), "wanted": WANTED, "measures": found})

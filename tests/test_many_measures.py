@@ -133,10 +133,38 @@ def test_the_evaluator_changes_nothing(name, unit, case):
     model, x, _, given = case
     label = f"{name}+unit={unit}" if unit != "patch" else name
     dense = DenseEvaluator(scored_by(model, "probability"), 2)
-    windows = IncrementalEvaluator(plan_of(model, x[:1]), lambda out, of: score_of(out, of, "probability"), 5)
-    wanted, found = records(label, case, evaluator=dense), records(label, case, evaluator=windows)
-    for method in given:
-        numpy.testing.assert_allclose(found[method], wanted[method], atol=1e-5)
+    wanted = records(label, case, evaluator=dense)
+    for whole in (None, dense):
+        windows = IncrementalEvaluator(
+            plan_of(model, x[:1]), lambda out, of: score_of(out, of, "probability"), 5, whole
+        )
+        found = records(label, case, evaluator=windows)
+        for method in given:
+            numpy.testing.assert_allclose(found[method], wanted[method], atol=1e-5)
+
+
+def test_whole_passes_take_over_where_windows_cost_more():
+    """One patch of many is a window; patches all over the image are not."""
+    model, x = (
+        nn.Sequential(*(nn.Conv2d(3, 3, 3, padding=1) for _ in range(6)), nn.AdaptiveAvgPool2d(1), nn.Flatten()),
+        torch.randn(1, 3, 224, 224),
+    )
+    asked: list[int] = []
+
+    class Counted(DenseEvaluator):
+        def curves(self, x, filled, rankings, targets, grid):
+            asked.append(rankings.shape[3])
+            return super().curves(x, filled, rankings, targets, grid)
+
+    whole = Counted(scored_by(model, "logit"))
+    windows = IncrementalEvaluator(plan_of(model, x), lambda out, of: score_of(out, of, "logit"), 4, whole)
+    grid = PatchGrid(224, 224, 8)
+    for size in (1, 400):
+        sets = torch.randperm(len(grid))[:size].reshape(1, 1, 1, size)
+        found = windows.curves(x, torch.zeros_like(x), sets, torch.tensor([0]), grid)
+        wanted = DenseEvaluator(scored_by(model, "logit")).curves(x, torch.zeros_like(x), sets, torch.tensor([0]), grid)
+        torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-4)
+    assert asked == [400]
 
 
 @pytest.mark.parametrize("unit", UNITS)

@@ -7,29 +7,43 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from pgig.degradation.dense import Evaluator
 from pgig.degradation.grid import PatchGrid
 from pgig.errors import PgigError
+from pgig.incremental.cost import dense_cost, window_cost
 from pgig.incremental.plan import Boxes, Plan
 from pgig.incremental.windows import Windows
 
 _QUEUED = 128  # maps that wait until the rest of the model is computed for all
 _SMALL = 2**17  # bytes: larger maps do not wait
+_TRIED = 16  # steps, on which it is judged whether windows pay
 
 
 class IncrementalEvaluator:
-    """Batched over images and methods: `rows` pairs of them go through their steps side by side."""
+    """Batched over images and methods: `rows` pairs of them go through their steps side by side.
+
+    whole: who takes over where a step changes so much of the image that windows cost more than whole passes.
+    """
 
     name = "incremental"
 
-    def __init__(self, plan: Plan, score: Callable[[Tensor, Tensor], Tensor], rows: int = 16) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        score: Callable[[Tensor, Tensor], Tensor],
+        rows: int = 16,
+        whole: Evaluator | None = None,
+    ) -> None:
         if rows < 1:
             raise PgigError(f"batch size must be at least 1, got {rows}")
-        self._plan, self._score, self._rows = plan, score, rows
+        self._plan, self._score, self._rows, self._whole = plan, score, rows, whole
 
     @torch.inference_mode()
     def curves(self, x: Tensor, filled: Tensor, rankings: Tensor, targets: Tensor, grid: PatchGrid) -> Tensor:
         n, m, steps = rankings.shape[:3]
         orders = rankings.reshape(n * m, steps, rankings.shape[3]).numpy()
+        if self._whole is not None and rankings.shape[3] > 1 and steps and not self._pay(_some_boxes(orders, grid)):
+            return self._whole.curves(x, filled, rankings, targets, grid)
         result = torch.empty(n * m, steps + 1, dtype=torch.float64)
         patches = _patches(filled, grid)
         for first in range(0, n * m, self._rows):
@@ -53,6 +67,8 @@ class IncrementalEvaluator:
         n, m = when.shape[:2]
         result = torch.empty(n * m, steps + 1, dtype=torch.float64)
         flat, image_of = when.flatten(0, 1), torch.arange(n).repeat_interleave(m)
+        if self._whole is not None and not self._pay(_boxes_at(flat, steps)):
+            return self._whole.curves_by_pixel(x, filled, when, steps, targets)
         for first in range(0, n * m, self._rows):
             rows = slice(first, first + self._rows)
             images, own = image_of[rows], flat[rows]
@@ -68,6 +84,11 @@ class IncrementalEvaluator:
                 waiting.add(step)
             waiting.finish()
         return result.reshape(n, m, steps + 1)
+
+    def _pay(self, boxes: Boxes) -> bool:  # [steps, r, 2, 2]
+        """Are windows expected to be faster, on some steps, than whole passes?"""
+        joined = self._joined(boxes)[1]
+        return window_cost(self._plan, joined) * len(joined) / len(boxes) < dense_cost(self._plan)
 
     def _overwrite(
         self, rows: NDArray[numpy.int64], boxes: Boxes, x: Tensor, filled: Tensor, gone: Tensor, images: Tensor
@@ -91,10 +112,9 @@ class IncrementalEvaluator:
         """Replace some patches in every row, and carry the change on."""
         rows = numpy.repeat(numpy.arange(len(images)), chosen.shape[1])
         flat = chosen.reshape(-1)
-        top, left = flat // grid.columns * grid.patch, flat % grid.columns * grid.patch
+        boxes = _boxes(chosen, grid).reshape(-1, 2, 2)
         values = patches[torch.from_numpy(images[rows]), torch.from_numpy(flat)]
-        self._plan.replace(rows, Windows((top, left), (grid.patch, grid.patch)), values)
-        boxes = numpy.stack([numpy.stack([top, top + grid.patch], 1), numpy.stack([left, left + grid.patch], 1)], 1)
+        self._plan.replace(rows, Windows((boxes[:, 0, 0], boxes[:, 1, 0]), (grid.patch, grid.patch)), values)
         if chosen.shape[1] > 1:
             rows, boxes = self._joined(boxes.reshape(*chosen.shape, 2, 2))
         for some in self._plan.alike(boxes):
@@ -134,6 +154,23 @@ class _Waiting:
         scores = self._score(self._plan.finish(together), self._targets.repeat(len(self._steps)))
         self._result[:, self._steps] = scores.double().cpu().reshape(len(self._steps), -1).T
         self._maps, self._steps = [], []
+
+
+def _boxes(chosen: NDArray[numpy.int64], grid: PatchGrid) -> Boxes:  # [..., r] -> [..., r, 2, 2]
+    top, left = chosen // grid.columns * grid.patch, chosen % grid.columns * grid.patch
+    return numpy.stack([numpy.stack([start, start + grid.patch], -1) for start in (top, left)], -2)
+
+
+def _some_boxes(orders: NDArray[numpy.int64], grid: PatchGrid) -> Boxes:  # [rows, steps, r] -> [tried, r, 2, 2]
+    """Of a few steps, evenly spread over all rows."""
+    flat = orders.reshape(-1, orders.shape[2])
+    return _boxes(flat[numpy.unique(numpy.linspace(0, len(flat) - 1, min(_TRIED, len(flat))).astype(int))], grid)
+
+
+def _boxes_at(when: Tensor, steps: int) -> Boxes:  # [rows, height, width] -> [tried, 1, 2, 2]
+    """Around what goes at a few steps, evenly spread."""
+    tried = numpy.unique(numpy.linspace(1, steps, min(_TRIED, steps)).astype(int))
+    return numpy.concatenate([_boxes_of(when[:1] == step)[1] for step in tried.tolist()])[:, None]
 
 
 def _boxes_of(chosen: Tensor) -> tuple[NDArray[numpy.int64], Boxes]:  # [rows, height, width] bool

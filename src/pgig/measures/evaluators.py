@@ -80,7 +80,9 @@ def choose(wish: Wish, model: nn.Module | Subject, x: Tensor, protocol: Protocol
         told = f"{gain:.1f} times fewer multiply-adds, {faster:.1f} times faster by the cost model"
         return _but(dense, "; ".join([f"incremental inference would save little here: {told}", *plan.reasons]))
     rows = wish.batch_size or affordable_rows(plan, _bytes(wish.memory), wish.workers)
-    evaluator = IncrementalEvaluator(plan, lambda output, targets: score_of(output, targets, wish.score), rows)
+    evaluator = IncrementalEvaluator(
+        plan, lambda output, targets: score_of(output, targets, wish.score), rows, dense.evaluator
+    )
     if doubt := _doubt(plan, model, x, grid) or _difference(evaluator, dense.evaluator, model, x, protocol, grid):
         return _but(dense, doubt, doubt)
     size, held = plan.bytes_per_row, min(rows, wish.most_rows)

@@ -97,7 +97,8 @@ def _road(name: str, about: str, better: Better) -> Measure:
         Constant("shares", "10/20/30/40/50/70/90", "percentages of the pixels to remove", "Rong et al. 2022, figure 4"),
     )
     return Measure(
-        name, about, columns, "share that keep the class", constants, lambda c, side: 2 * len(road_shares(c["shares"])) + 1,
+        name, about, columns, "share that keep the class", constants,
+        lambda c, side: 2 * len(road_shares(c["shares"])) + 1,
         needs="pixels", sources=("rong2022road",),
     )  # fmt: skip
 
