@@ -46,7 +46,7 @@ def test_every_part_is_done_once(backend):
     events = list(backend.map(Made(), PARTS))
     done = [event for event in events if isinstance(event, Done)]
     assert sorted(event.part.number for event in done) == [0, 1, 2, 3, 4]
-    assert all([row["image"] for row in event.rows] == list(event.part.images) for event in done)
+    assert all([row["image"] for row in event.result] == list(event.part.images) for event in done)
     assert sum(event.images for event in events if isinstance(event, Progress)) == 15
     assert list(backend.map(Made(), [])) == []
 
@@ -96,7 +96,7 @@ def test_errors_that_cannot_be_sent_are_told_in_words_and_workers_may_have_child
     with pytest.raises(PgigError, match=r"UnsendableError: .*part 0 is odd"):
         list(Processes(1).map(Odd(), PARTS[:1]))
     events = Processes(1).map(Odd(child=True), PARTS[:1])
-    assert [event.rows for event in events if isinstance(event, Done)] == [[{"code": 0}]]
+    assert [event.result for event in events if isinstance(event, Done)] == [[{"code": 0}]]
 
 
 def test_where_no_process_is_left_all_other_parts_are_lost_too():

@@ -4,6 +4,8 @@ import csv
 import json
 import re
 import tomllib
+from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 
 import numpy
@@ -15,9 +17,14 @@ from PIL import Image
 from pgig.errors import PgigWarning
 from pgig.records.measures import MEASURES
 from pgig.records.part_files import read_rows
+from pgig.report.curves import curves_figure
+from pgig.report.differences import differences_figure
+from pgig.report.page import COLUMN, PAGE
 from pgig.report.ranking import Ranking
 from pgig.report.run import Run
+from pgig.report.streamed import Band
 from pgig.report.verdict import verdict
+from pgig.statistics import Comparison, Interval
 
 NUMBER = 10
 MODEL = ("--model", "net:make", "--size", "32", "--resize", "32", "--images", "photos")
@@ -151,7 +158,7 @@ def test_the_report_says_all_and_needs_no_server(folder, rows):
     found = Run.read(folder / "run")
     assert float(table[0]["morf"]) == found.values["morf"]["AUC"][0, 0]
     tex, bib = (out / "report.tex").read_text(), (out / "references.bib").read_text()
-    assert tex.count("\\begin{table}") == 5
+    assert tex.count("\\begin{table}") == 1 + 5  # the ranking, and one a measure
     assert "@inproceedings{petsiuk2018rise," in bib
     paragraph = (out / "methods.txt").read_text()
     assert "groups 4" in paragraph
@@ -171,7 +178,7 @@ def test_ranking(folder, rows):
         assert cell.best_group[int(cell.ranks.argmin())]
         assert (cell.drawn.sum(1) == 6).all()
     page = (folder / "ranking" / "index.html").read_text()
-    assert page.count("<details") == 7
+    assert page.count('<details id="cell-') == 7
     with (folder / "ranking" / "ranking-cells.csv").open() as file:
         assert len(list(csv.reader(file))) == 1 + 7 * 3
     assert len(ranking.agreements) == 10
@@ -197,3 +204,71 @@ def test_bad_calls_are_one_line(folder, rows):
     assert "no mask for 01.png" in run(folder, *call, "--measures", "localization", "--masks", "short.csv").stderr
     assert run(folder, "rank", "photos").returncode == 2
     assert not (folder / "bad" / "parts").exists()
+
+
+def test_runs_on_the_same_images_are_drawn_together(folder, rows):
+    """The same run three times knows no more than once."""
+    found = Run.read(folder / "run")
+    once, thrice = Ranking.of({"a": found}), Ranking.of({"a": found, "b": found, "c": found})
+    assert once.mean_ranks == thrice.mean_ranks
+    assert len(thrice.cells) == 3 * len(once.cells)
+
+
+def test_the_lead_is_paired(folder, rows):
+    """A method that is ahead in every draw is told apart, though the intervals of the two overlap."""
+    ranking = Ranking.of({"run": Run.read(folder / "run")})
+    drawn = numpy.random.default_rng(0).choice([[1.0, 2.0, 3.0], [1.5, 2.5, 2.0]], 2000)
+    ranking = replace(
+        ranking, cells=tuple(replace(c, ranks=numpy.array([1.0, 2.0, 3.0]), drawn=drawn) for c in ranking.cells)
+    )
+    first, second = list(ranking.mean_ranks)[:2]
+    assert ranking.mean_ranks[first].high <= 1.5
+    assert ranking.lead(first, second).low == 1
+    assert "not told apart" not in verdict(ranking)
+
+
+def test_one_method_alone_is_reported_without_a_ranking(folder):
+    bench(folder, "alone", "--methods", "gradient", measures="morf,complexity")
+    assert run(folder, "report", "alone", "--out", "alone-report").returncode == 0
+    assert "The ranking" not in (folder / "alone-report" / "index.html").read_text()
+    assert run(folder, "rank", "alone").returncode == 2
+
+
+def test_an_image_that_a_measure_cannot_judge_is_skipped_with_the_reason(folder):
+    """Asked again, with noise, a method fails on one image: the others are judged."""
+    place = folder / "fragile"
+    (place / "photos").mkdir(parents=True)
+    rng = numpy.random.default_rng(1)
+    for number in range(3):
+        pixels = rng.integers(0, 255, (32, 32, 3), numpy.uint8)
+        Image.fromarray(pixels).save(place / "photos" / f"{number}.png")
+    (place / "net.py").write_text(
+        FACTORY
+        + """
+
+def fragile(model, x, target):
+    fragile.total += 1
+    return x * float("nan") if fragile.total == 5 else x * 1.0
+
+
+fragile.total = 0
+"""
+    )
+    done = run(
+        place, "bench", *MODEL, *SMALL, "--methods", "net:fragile", "--measures", "complexity,max_sensitivity+draws=2",
+        "--out", "run",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    skipped = (place / "run" / "skipped.csv").read_text()
+    assert "max_sensitivity" in skipped
+    assert len({row["image"] for row in read_rows(place / "run")}) == 2
+
+
+def test_odd_names_are_drawn(folder):
+    """Of methods that a user names: mathematics, markup and underscores are only text."""
+    odd = r"$\foo$ <b>&%_", "_hidden"
+    bands = {name: Band(*(numpy.linspace(1, end, 5) for end in (0.2, 0.1, 0.3))) for name in odd}
+    for size in (PAGE, COLUMN):
+        curves_figure(bands, odd[0], size=size).savefig(BytesIO())
+        pair = Comparison(Interval(0.1, 0.0, 0.2), 0.7, 0.01, 0.02)
+        differences_figure(odd[0], {odd[1]: pair, odd[0]: pair}, "AUC", odd[0], size).savefig(BytesIO())

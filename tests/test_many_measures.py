@@ -18,15 +18,16 @@ from pgig.errors import PgigError
 from pgig.incremental import IncrementalEvaluator, plan_of
 from pgig.measures import JUDGES, Setting, judge, judge_of
 from pgig.measures.complexity import entropy, gini
-from pgig.measures.infidelity import Infidelity, errors
+from pgig.measures.infidelity import Infidelity, errors, square
 from pgig.measures.insertion import ByUnits
 from pgig.measures.linear_imputation import imputed
 from pgig.measures.localization import mass, pointing, rank
 from pgig.measures.max_sensitivity import MaxSensitivity
 from pgig.measures.road import Road
-from pgig.measures.saco import coefficient
+from pgig.measures.saco import SaCo, coefficient
 from pgig.measures.sensitivity_n import SensitivityN
-from pgig.measures.sets import correlation
+from pgig.measures.sets import correlation, drawn
+from pgig.measures.superpixels import superpixels
 from pgig.records.measures import MEASURES, asked_measure, asked_measures
 from pgig.subject.subject import Subject
 
@@ -184,10 +185,12 @@ def test_insertion_ends_at_the_image_and_deletion_at_the_filled_one(unit, case):
             numpy.testing.assert_allclose(curve[:, -1], last, atol=1e-6)
 
 
-@pytest.mark.parametrize("unit", ["patch", "pixel"])
+@pytest.mark.parametrize("unit", UNITS)
 def test_insertion_is_deletion_of_the_reverse_order_seen_from_the_other_end(unit, case):
     model, x, target, given = case
-    up, down = (ByUnits(inserted=inserted, fill="blur=2", unit=unit, across=4) for inserted in (True, False))
+    up, down = (ByUnits(inserted=i, fill="blur=2", unit=unit, across=4, segments=14) for i in (True, False))
+    if unit == "superpixel":  # fewer than were asked for, in some
+        assert {int(superpixels(image.numpy(), 14).max()) + 1 for image in x} - {14}
     one = up(Subject.of(model), x, target, {"it": given["noise"]}, Setting())["it"]
     other = down(Subject.of(model), x, target, {"it": -given["noise"]}, Setting())["it"]
     numpy.testing.assert_allclose(one, other[:, ::-1], atol=1e-6)
@@ -278,8 +281,6 @@ def test_sensitivity_is_its_definition(case):
     judged = SensitivityN(patch=2, sizes=2, draws=20)
     assert judged.set_sizes(16) == [1, 13]
     found = judged(Subject.of(model), x, target, given, Setting(ids=["a", "b", "c"]))
-    from pgig.measures.sets import drawn
-
     grid = PatchGrid(8, 8, 2)
     filled = grid.means(x)
     for number, size in enumerate((1, 13)):
@@ -321,7 +322,7 @@ def test_infidelity_scales_as_suits_best():
     predicted, fallen = torch.randn(2, 50).double(), torch.randn(2, 50).double()
     found = errors(predicted, fallen)
     for row in range(2):
-        tried = [float(((f * predicted[row] - fallen[row]) ** 2).mean()) for f in numpy.linspace(-3, 3, 6001)]
+        tried = [float(((f * predicted[row] - fallen[row]) ** 2).mean()) for f in numpy.linspace(0, 3, 6001)]
         assert float(found[row, 0]) == pytest.approx(min(tried), abs=1e-5)
         assert float(found[row, 1]) == pytest.approx(float(((predicted[row] - fallen[row]) ** 2).mean()))
     assert float(errors(torch.zeros(1, 5).double(), torch.ones(1, 5).double())[0, 0]) == 1
@@ -359,6 +360,103 @@ def test_complexity_is_its_definition():
     torch.testing.assert_close(gini(torch.zeros(1, 5).double()), torch.zeros(1).double())
 
 
+@pytest.mark.parametrize("unit", UNITS)
+def test_deletion_is_its_definition(unit, case):
+    """Unit by unit, the most relevant first, whole forward passes of images that are painted over in a loop."""
+    model, x, target, given = case
+    judged = ByUnits(inserted=False, fill="0.5", unit=unit, across=4, segments=9)
+    found = judged(Subject.of(model), x, target, given, Setting())
+    for (method, attribution), row in itertools.product(given.items(), range(3)):
+        flat = attribution[row].double().sum(0).flatten()
+        if unit == "patch":
+            labels = (torch.arange(8)[:, None] // 2 * 4 + torch.arange(8) // 2).flatten()
+        elif unit == "pixel":
+            labels = torch.empty(64, dtype=torch.long)
+            labels[flat.argsort(descending=True)] = torch.arange(64) // 8  # a row's worth at a step
+        else:
+            labels = torch.from_numpy(superpixels(x[row].numpy(), 9)).flatten()
+        means = torch.stack([flat[labels == label].mean() for label in range(int(labels.max()) + 1)])
+        now = x[row].clone().flatten(1)
+        scores = [_score(model, x[row], target[row])]
+        for label in means.argsort(descending=True):
+            now[:, labels == label] = 0.5
+            scores.append(_score(model, now.reshape(x[row].shape), target[row]))
+        curve = found[method][row]
+        wanted = numpy.interp(numpy.linspace(0, 1, len(curve)), numpy.linspace(0, 1, len(scores)), scores)
+        numpy.testing.assert_allclose(curve, wanted, atol=1e-6)
+
+
+def _score(model, image, target) -> float:
+    with torch.no_grad():
+        return float(model(image[None]).double().softmax(1)[0, target])
+
+
+@pytest.mark.parametrize("product", ["set", "input"])
+def test_infidelity_is_its_definition(product, case):
+    model, x, target, given = case
+    judged = Infidelity(patch=2, fill="0", side=2, draws=7, product=product)
+    found = judged(Subject.of(model), x, target, given, Setting(ids=["a", "b", "c"]))
+    grid = PatchGrid(8, 8, 2)
+    for (method, attribution), (row, name) in itertools.product(given.items(), enumerate("abc")):
+        said, fell = [], []
+        for side, count in ((1, 3), (2, 4)):
+            for chosen in drawn(partial(square, grid), side, count, [name], 0, "infidelity")[0]:
+                assert len(chosen) == side**2
+                now, total = x[row].clone(), 0.0
+                for patch in chosen.tolist():
+                    place = (slice(None), *grid.place(patch))
+                    change = x[row][place] if product == "input" else torch.ones(())
+                    total += float((attribution[row][place] * change).double().sum())
+                    now[place] = 0
+                said.append(total)
+                fell.append(_score(model, x[row], target[row]) - _score(model, now, target[row]))
+        assert found[method][row, 1] == pytest.approx(numpy.mean((numpy.array(said) - fell) ** 2), rel=1e-3)
+
+
+def test_saco_is_its_definition(case):
+    """Groups of patches by rank, each removed alone; every two count by how far apart they are."""
+    model, x, target, given = case
+    found = SaCo(patch=2, fill="0", groups=4)(Subject.of(model), x, target, given, Setting())
+    grid = PatchGrid(8, 8, 2)
+    for (method, attribution), row in itertools.product(given.items(), range(3)):
+        sums = grid.sums(attribution[row : row + 1])[0]
+        groups = sums.argsort(descending=True, stable=True).reshape(4, 4)
+        said = [float(sums[group].sum()) for group in groups]
+        fell = []
+        for group in groups:
+            now = x[row].clone()
+            for patch in group.tolist():
+                now[(slice(None), *grid.place(patch))] = 0
+            fell.append(_score(model, x[row], target[row]) - _score(model, now, target[row]))
+        pairs = list(itertools.combinations(range(4), 2))
+        total = sum((said[i] - said[j]) * (1 if fell[i] >= fell[j] else -1) for i, j in pairs)
+        assert found[method][row, 0] == pytest.approx(total / sum(said[i] - said[j] for i, j in pairs), abs=1e-5)
+
+
+def test_randomisation_is_its_definition(case):
+    model, x, target, given = case
+    other = {"noise": given["noise"] * x}
+    found = judge_of(small("randomization"))(
+        Subject.of(model), x, target, {"noise": given["noise"]}, Setting(explain_random=lambda _: other)
+    )
+    for row in range(3):
+        maps = (one[row].double().sum(0).abs().flatten() for one in (given["noise"], other["noise"]))
+        ranks = [one.argsort().argsort().double() for one in maps]
+        assert found["noise"][row, 0] == pytest.approx(numpy.corrcoef(*ranks)[0, 1])
+
+
+def test_rises_blur_is_rises():
+    """SciPy's filter of one point in 11 x 11 pixels, which reflects at its edges, as its authors' code has it."""
+    from scipy.ndimage import gaussian_filter
+
+    point = numpy.zeros((11, 11))
+    point[5, 5] = 1
+    kernel = torch.from_numpy(gaussian_filter(point, 5))
+    x = torch.randn(2, 3, 20, 17, dtype=torch.float64)
+    wanted = nn.functional.conv2d(x.flatten(0, 1)[:, None], kernel[None, None], padding=5).reshape(x.shape)
+    torch.testing.assert_close(find_fill("rise")(x, PatchGrid(20, 17, 1)), wanted)
+
+
 def test_localisation_is_its_definition():
     weights, mask = torch.arange(9.0).reshape(3, 3), torch.zeros(3, 3, dtype=torch.bool)
     mask[2, 1:] = mask[0, 0] = True  # 7, 8 and 0
@@ -386,6 +484,8 @@ def test_bad_measures(case):
             asked_measures(text, {})
     for text, match in (
         ("insertion+unit=word", "unknown unit"),
+        ("deletion+unit=pixel+fill=mean", "by themselves"),
+        ("lerf_minus_morf+departure=released", "skips the top patch"),
         ("morf+fill=sand", "unknown fill 'sand'"),
         ("saco+groups=1", "at least two groups"),
         ("road+shares=10/all", "percentages between 0 and 100"),

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from pgig.errors import PgigError
 
 RESAMPLES = 5000
+BAND_RESAMPLES = 2000  # of curves, at every point
 LEVEL = 0.95
+FLIPS_A_PAIR = 40  # at least: with fewer, a correction for the number of pairs could leave no p-value below 0.05
 # images: of more, means are as good as normally distributed, and resampling would only say so again, for hours
 MANY = 5000
 _WIDE = NormalDist().inv_cdf((1 + LEVEL) / 2)
@@ -74,7 +76,7 @@ def intervals(values: NDArray[numpy.float64], seed: int = 0, resamples: int = RE
             for m, a, b in zip(values.mean(0), low, high, strict=True)]  # fmt: skip
 
 
-def band(curves: Any, seed: int = 0, resamples: int = 2000) -> tuple[NDArray[numpy.float64], ...]:
+def band(curves: Any, seed: int = 0, resamples: int = BAND_RESAMPLES) -> tuple[NDArray[numpy.float64], ...]:
     """The mean of curves [n, points], and the ends of its interval at every point."""
     array = numpy.asarray(curves, dtype=numpy.float64)
     return array.mean(0), *_quantiles(array, seed, resamples)
@@ -90,7 +92,8 @@ def compare(first: Any, second: Any, seed: int = 0, resamples: int = RESAMPLES) 
 
 def comparisons(differences: NDArray[numpy.float64], seed: int = 0, resamples: int = RESAMPLES) -> list[Comparison]:
     """The comparisons behind every column of differences [n, columns]."""
-    p = _by_flips(differences, seed, resamples) if len(differences) <= MANY else _by_normal_theory(differences)
+    flips = max(resamples, FLIPS_A_PAIR * differences.shape[1])
+    p = _by_flips(differences, seed, flips) if len(differences) <= MANY else _by_normal_theory(differences)
     wins = (differences > 0).mean(0) + 0.5 * (differences == 0).mean(0)
     found = zip(intervals(differences, seed, resamples), wins, p, differences.T, strict=True)
     return [Comparison(between, float(w), float(q), _sign_test(column)) for between, w, q, column in found]

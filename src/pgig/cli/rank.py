@@ -26,8 +26,9 @@ def rank(
     from pgig.report.ranking_report import write_ranking
     from pgig.report.verdict import verdict
 
-    ranking = Ranking.of(named_runs(runs))
-    page = write_ranking(ranking, out)
+    read = named_runs(runs)
+    ranking = Ranking.of(read)
+    page = write_ranking(ranking, read, out)
     for method, found in ranking.mean_ranks.items():
         console.print(
             f"{method:32s} mean rank {found.mean:5.2f} [{found.low:.2f}, {found.high:.2f}], in the best group in "

@@ -62,6 +62,9 @@ class Between:
 
     protocol: Protocol = field(default_factory=Protocol)
 
+    def __post_init__(self) -> None:
+        replace(self.protocol, order="ascending")  # refuses protocols that have no such order
+
     def __call__(
         self, subject: Subject, x: Tensor, target: Tensor, attributions: Attributions, context: Context
     ) -> Curves:

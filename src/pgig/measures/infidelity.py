@@ -81,8 +81,9 @@ def square(grid: PatchGrid, side: int, rng: torch.Generator) -> Tensor:
 
 
 def errors(predicted: Tensor, fallen: Tensor) -> Tensor:  # [n, draws] each -> [n, 2]
-    """Scaled by the factor with the least error, and as it is."""
+    """Scaled by the factor with the least error, none below zero; and as it is."""
     size = (predicted**2).sum(1)
-    factor = torch.where(size > 0, (predicted * fallen).sum(1) / size.clamp(min=torch.finfo(size.dtype).tiny), 0.0)
+    along = (predicted * fallen).sum(1).clamp(min=0)  # no factor makes up for the wrong sign
+    factor = torch.where(size > 0, along / size.clamp(min=torch.finfo(size.dtype).tiny), 0.0)
     scaled = (factor[:, None] * predicted - fallen) ** 2
     return torch.stack([scaled.mean(1), ((predicted - fallen) ** 2).mean(1)], 1)

@@ -46,7 +46,8 @@ class Road:
         if callable(setting.score):
             raise PgigError("road takes the score 'probability' or 'logit', not a function")
         shares = road_shares(self.shares)
-        noise = [[self.noise * _noise(x, setting.seed, name, n) for n in range(len(shares))] for name in names]
+        size = self.noise / torch.tensor(setting.std)[:, None, None].to(x)
+        noise = [[size * _noise(x, setting.seed, name, n) for n in range(len(shares))] for name in names]
         found = {}
         for method, maps in pixel_maps(attributions).items():
             orders = ranking(maps.flatten(1), self.order, names)
@@ -71,7 +72,7 @@ class Road:
 def _without(image: Tensor, order: Tensor, share: float, noise: Tensor) -> Tensor:
     """The image with this share of its pixels, the first in order, imputed."""
     removed = torch.zeros(order.shape, dtype=torch.bool)
-    removed[order[: round(share * len(order))]] = True
+    removed[order[: min(round(share * len(order)), len(order) - 1)]] = True  # of nothing, nothing can be imputed
     removed = removed.reshape(image.shape[1:])
     solved = torch.from_numpy(imputed(image.numpy(), removed.numpy())).to(image)
     return torch.where(removed, solved + noise, image)

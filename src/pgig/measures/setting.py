@@ -21,6 +21,7 @@ class Setting(Context):
 
     evaluator: Evaluator | None = None  # without, whole forward passes
     sums: Mapping[str, Tensor] = field(default_factory=dict)  # method -> [n, patches], in place of attributions
+    std: Sequence[float] = (1.0, 1.0, 1.0)  # that values of 0..1 were divided by
     masks: Tensor | None = None  # [n, height, width] bool: where the object is
     explain: Callable[[Tensor], Attributions] | None = None  # the same methods and classes, on other inputs
     explain_random: Callable[[Tensor], Attributions] | None = None  # the same of a model with random weights

@@ -56,7 +56,7 @@ class Measure:
     steps: str = ""  # what a curve's steps are; empty where records are no curves
     # a control says nothing of methods, a derived measure nothing that others do not: neither counts in a ranking
     role: Literal["measure", "control", "derived"] = "measure"
-    needs: Literal["patches", "pixels", "methods", "masks"] = "patches"  # of what to judge by; methods: to ask anew
+    needs: Literal["patches", "pixels", "methods", "masks"] = "pixels"  # of what to judge by; methods: to ask anew
     sources: tuple[str, ...] = ()  # keys of the bibliography
 
     @property

@@ -27,8 +27,13 @@ _PROTOCOL = (
 )
 _UNITS = (
     Constant("unit", "patch", "what goes at a step: patch, pixel (a row's worth) or superpixel", "RISE takes pixels"),
-    Constant("across", 14, "patches along the shorter side", "as a vision transformer's at 224 pixels"),
-    Constant("segments", 100, "superpixels to ask for", "SLIC as in IROF (Rieger & Hansen 2020), fewer segments"),
+    Constant("across", 14, "patches along the shorter side, or a few more", "as a vision transformer's at 224 pixels"),
+    Constant(
+        "segments",
+        100,
+        "superpixels to ask for, by SLIC with compactness 10 and sigma 1",
+        "SLIC as in IROF (Rieger & Hansen 2020), fewer segments",
+    ),
 )
 
 
@@ -57,14 +62,14 @@ def _degradation(name: str, about: str, better: Better, **more: Any) -> Measure:
     )
     return Measure(
         name, about, columns, "mean {score} of the class", _PROTOCOL, lambda c, side: int(c["steps"]) + 1,
-        "patches replaced", sources=("schwarzenberg2020pgig", "samek2017evaluating"), **more,
+        "patches replaced", needs="patches", sources=("schwarzenberg2020pgig", "samek2017evaluating"), **more,
     )  # fmt: skip
 
 
 def _by_units(name: str, about: str, better: Better, fill: Constant, steps: str) -> Measure:
     return Measure(
         name, about, (_area(better),), "mean {score} of the class", (*_UNITS, fill), _unit_steps, steps,
-        needs="pixels", sources=("petsiuk2018rise",),
+        sources=("petsiuk2018rise", "achanta2012slic"),
     )  # fmt: skip
 
 
@@ -93,13 +98,13 @@ def _road(name: str, about: str, better: Better) -> Measure:
         Column("score", lambda found, _: numpy.asarray(found[:, 1 : found.shape[1] // 2 + 1].mean(1)), better),
     )
     constants = (
-        Constant("noise", 0.01, "standard deviation of the noise, in normalised values", "ROAD's code"),
+        Constant("noise", 0.01, "standard deviation of the noise, where white is 1", "ROAD's code"),
         Constant("shares", "10/20/30/40/50/70/90", "percentages of the pixels to remove", "Rong et al. 2022, figure 4"),
     )
     return Measure(
         name, about, columns, "share that keep the class", constants,
         lambda c, side: 2 * len(road_shares(c["shares"])) + 1,
-        needs="pixels", sources=("rong2022road",),
+        sources=("rong2022road",),
     )  # fmt: skip
 
 
@@ -109,7 +114,7 @@ _TABLE = (
     Measure(
         "lerf_minus_morf", "The area between the two: least relevant first minus most relevant first",
         (_area("higher"),), "difference in {score}", _PROTOCOL, lambda c, side: int(c["steps"]) + 1, "patches replaced",
-        role="derived", sources=("bluecher2024decoupling",),
+        role="derived", needs="patches", sources=("bluecher2024decoupling",),
     ),
     _degradation("random_order", "The score as patches are replaced in a random order", "lower", role="control"),
     _by_units(
@@ -118,21 +123,22 @@ _TABLE = (
     ),
     _by_units(
         "insertion", "The score as units are put back into the blurred image, most relevant first, until it is whole",
-        "higher", Constant("fill", "blur=5", "what there is at first", "RISE: blurred by 5 pixels"), "units inserted",
+        "higher", Constant("fill", "rise", "what there is at first", "RISE's own blur"), "units inserted",
     ),
     _road("road", "How often the class survives as the most relevant pixels are imputed away (ROAD, as published)",
           "lower"),
-    _road("road_lerf", "The same with the least relevant pixels", "higher"),
+    _road("road_lerf", "How often the class survives as the least relevant pixels are imputed away (ROAD)", "higher"),
     Measure(
         "sensitivity_n", "Correlation of a random set's attribution with how far the score falls without it",
         (_number("correlation", 0, "higher"),), "correlation",
         (
             _PATCH, _FILL,
-            Constant("sizes", 4, "sizes of sets, from one patch to the largest, in equal ratios", "Ancona et al. 2018"),
+            Constant("sizes", 4, "sizes of sets, from one patch to the largest, in equal ratios",
+                     "a choice: Ancona et al. 2018 take more"),
             Constant("largest", 0.8, "share of the patches in the largest set", "Ancona et al. 2018"),
             Constant("draws", 100, "sets of each size", "Ancona et al. 2018"),
         ),
-        lambda c, side: int(c["sizes"]) + 1, sources=("ancona2018towards",),
+        lambda c, side: int(c["sizes"]) + 1, needs="patches", sources=("ancona2018towards",),
     ),
     Measure(
         "saco", "Whether groups of patches that say more weigh more, from -1 to 1 (the salience-guided coefficient)",
@@ -141,7 +147,7 @@ _TABLE = (
             _PATCH, Constant("fill", "image_mean", "what replaces a group", "Wu et al. 2024"),
             Constant("groups", 10, "of equal size, by rank", "Wu et al. 2024"),
         ),
-        lambda *_: 1, sources=("wu2024saco",),
+        lambda *_: 1, needs="patches", sources=("wu2024saco",),
     ),
     Measure(
         "infidelity", "Squared error of attributions, best scaled, as predictions of how far the score falls",
@@ -153,7 +159,7 @@ _TABLE = (
             Constant("product", "set", "what predicts: set, its sum in the square; input, its product with the change",
                      "Yeh et al. 2019, for attributions that have the input in them"),
         ),
-        lambda *_: 2, sources=("yeh2019infidelity",),
+        lambda *_: 2, needs="patches", sources=("yeh2019infidelity",),
     ),
     Measure(
         "max_sensitivity", "How far an attribution can move when a little noise is added to the input",
@@ -166,12 +172,13 @@ _TABLE = (
     ),
     Measure(
         "complexity", "On how many pixels an attribution lies",
-        (_number("entropy", 0, "lower"), _number("Gini", 1, "higher")), "entropy", (), lambda *_: 2, needs="pixels",
+        (_number("entropy", 0, "lower"), _number("Gini", 1, "higher")), "entropy", (), lambda *_: 2,
         sources=("bhatt2020evaluating", "chalasani2020concise"),
     ),
     Measure(
         "randomization", "How like an attribution of the model is to that of a model with random weights, by size",
-        (_number("rank correlation", 0, "lower"),), "rank correlation of magnitudes", (), lambda *_: 1, needs="methods",
+        (Column("rank correlation", lambda found, _: numpy.abs(found[:, 0]), "lower"),),
+        "rank correlation of magnitudes", (), lambda *_: 1, needs="methods",
         sources=("adebayo2018sanity",),
     ),
     Measure(

@@ -11,7 +11,7 @@ import numpy
 
 from pgig.errors import PgigError
 from pgig.files import check_target
-from pgig.report.curves import curves_figure, looks
+from pgig.report.curves import COLOURS, curves_figure, looks
 from pgig.report.differences import differences_figure, to_the_best
 from pgig.report.examples import examples_of
 from pgig.report.measure_tables import write_images, write_tables
@@ -33,12 +33,14 @@ def write_report(folders: Sequence[Path], out: Path) -> Path:
         raise PgigError("no run given")
     check_target(out / "index.html")
     runs = named_runs(folders)
-    sections = [_section(run, name, out) for name, run in runs.items()]
+    stems: set[str] = set()  # of files
+    sections = [_section(run, name, out, stems) for name, run in runs.items()]
     joint = _joint(runs, sections, out) if len(runs) > 1 else None
     ranking = None
-    if sum(asked.measure.role == "measure" for run in runs.values() for asked in run.asked.values()) > 1:
-        ranking = ranking_section(Ranking.of(runs), out)
-    paper = write_publication(runs, out, sections)
+    settings = sum(asked.measure.role == "measure" for run in runs.values() for asked in run.asked.values())
+    if settings > 1 and len(Ranking.shared_methods(runs)) > 1:
+        ranking = ranking_section(Ranking.of(runs), runs, out)
+    paper = write_publication(runs, out, sections, ranking)
     for file, template in (("index.html", "benchmark.html"), ("report.md", "benchmark.md")):
         write_page(out / file, template, sections=sections, joint=joint, ranking=ranking, paper=paper)
     return out / "index.html"
@@ -68,9 +70,12 @@ def _joint(runs: Mapping[str, Run], sections: Sequence[Mapping[str, Any]], out: 
     }
 
 
-def _section(run: Run, name: str, out: Path) -> dict[str, Any]:
+def _section(run: Run, name: str, out: Path, stems: set[str]) -> dict[str, Any]:
     write_images(run, out / f"{name}-images.csv")
-    measures = [_measure(run, label, name, out) for label in run.asked]
+    measures = []
+    for label in run.asked:
+        stem = _free(name if len(run.asked) == 1 else f"{name}-{_file_name(label)}", stems)
+        measures.append(_measure(run, label, out, stem))
     look = looks(run.methods)
     return {
         "name": name,
@@ -88,17 +93,16 @@ def _section(run: Run, name: str, out: Path) -> dict[str, Any]:
         "data": {
             "methods": list(run.methods),
             "colours": {method: look[method]["color"] for method in run.methods},
-            "dashed": {method: look[method]["linestyle"] != "-" for method in run.methods},
+            "dashes": {method: number // len(COLOURS) % 3 for number, method in enumerate(run.methods)},
             "measures": [measure["data"] for measure in measures],
             "examples": examples_of(run),
         },
     }
 
 
-def _measure(run: Run, label: str, name: str, out: Path) -> dict[str, Any]:
+def _measure(run: Run, label: str, out: Path, stem: str) -> dict[str, Any]:
     asked = run.asked[label]
     measure, table, pairs = asked.measure, run.measures(label), run.comparisons(label)
-    stem = name if len(run.asked) == 1 else f"{name}-{_file_name(label)}"
     write_tables(run, label, table, pairs, out, stem)
     axis = measure.axis.format(score=run.config["degradation"].get("score", "score"))
     title = f"{label}: {len(run.images)} images, {run.config['model']['model']}"
@@ -123,7 +127,6 @@ def _measure(run: Run, label: str, name: str, out: Path) -> dict[str, Any]:
         "column": measure.ranks_by,
         "constants": [(c, asked.constants[c.name]) for c in measure.constants],
         "share": _share(run, label),
-        "is_curve": bool(bands),
         "stem": stem,
         "figures": figures,
         "head": list(next(iter(table.values()))),
@@ -141,9 +144,21 @@ def _measure(run: Run, label: str, name: str, out: Path) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _free(stem: str, taken: set[str]) -> str:
+    """A name of files that no other run or measure has."""
+    found = next(name for name in chain([stem], (f"{stem}-{number}" for number in count(2))) if name not in taken)
+    taken.add(found)
+    return found
+
+
 def _share(run: Run, label: str) -> str | None:
     """What share of the image is replaced in the end, in words."""
     constants, size = run.asked[label].constants, int(run.config["images"]["size"])
+    if constants.get("unit") == "patch":
+        side = max(1, size // int(constants["across"]))
+        left = size % side
+        rest = f"; {left} rows and columns at the border belong to none" if left else ""
+        return f"patches are {side} x {side} pixels, {(size // side) ** 2} of them{rest}"
     if "steps" not in constants:
         return None
     patches, side = int(constants["steps"]) * run.asked[label].patches_per_step, int(constants["patch"])

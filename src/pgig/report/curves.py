@@ -13,7 +13,7 @@ from pgig.report.streamed import Band
 from pgig.statistics import band
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart; beyond eight, with another dash
-_COLOURS = "#000000", "#e69f00", "#56b4e9", "#009e73", "#0072b2", "#d55e00", "#cc79a7", "#8c8c00"
+COLOURS = "#000000", "#e69f00", "#56b4e9", "#009e73", "#0072b2", "#d55e00", "#cc79a7", "#8c8c00"
 _DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1)))
 
 
@@ -50,8 +50,8 @@ def looks(methods: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Colour, dash and width of every method's line."""
     return {
         method: {
-            "color": _COLOURS[number % len(_COLOURS)],
-            "linestyle": _DASHES[number // len(_COLOURS) % len(_DASHES)],
+            "color": COLOURS[number % len(COLOURS)],
+            "linestyle": _DASHES[number // len(COLOURS) % len(_DASHES)],
             "linewidth": 2.6 if method == "pgig" else 1.4,
         }
         for number, method in enumerate(methods)
@@ -69,7 +69,7 @@ def draw_curves(
     steps = patches_per_step * numpy.arange(len(next(iter(bands.values())).mean))
     for method, found in bands.items():
         ax.fill_between(steps, found.low, found.high, color=look[method]["color"], alpha=0.08, linewidth=0)
-        ax.plot(steps, found.mean, label=method, **{**look[method], "linewidth": look[method]["linewidth"] * size.line})
+        ax.plot(steps, found.mean, gid=method, **{**look[method], "linewidth": look[method]["linewidth"] * size.line})
     ax.set_xlim(0, steps[-1])
     ax.xaxis.get_major_locator().set_params(integer=True)
     ax.spines[["top", "right"]].set_visible(False)
@@ -87,7 +87,8 @@ def _label_ends(
     beside = right * (1.03 if size is PAGE else 1.06)
     for (method, value, colour), place in zip(ends, places, strict=True):
         ax.annotate(
-            short_name(method), (right, value), (beside, place + lift), color=colour, fontsize=size.label,
+            short_name(method), (right, value), (beside, place + lift), parse_math=False, color=colour,
+            fontsize=size.label,
             va="center", annotation_clip=False, weight="bold" if method == "pgig" else "normal",
             arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.5, "relpos": (0, 0.5), "shrinkA": 0},
         )  # fmt: skip

@@ -4,7 +4,7 @@ Images are drawn with replacement, the same for all measures of a run, and every
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy
@@ -31,6 +31,7 @@ class Cell:
     drawn: Numbers  # [resamples, methods], ranks of images drawn with replacement
     best_group: NDArray[numpy.bool_]  # [methods]: not told apart from the best (paired, Holm)
     p: Numbers  # [methods], against the best; 1 for the best itself
+    is_complete: bool  # the run
 
     def interval(self, place: int) -> Interval:
         return _interval(float(self.ranks[place]), self.drawn[:, place])
@@ -53,16 +54,22 @@ class Ranking:
     not_counted: tuple[str, ...]  # labels of controls and of what others say already
 
     @staticmethod
+    def shared_methods(runs: Mapping[str, Run]) -> list[str]:
+        return [m for m in next(iter(runs.values())).methods if all(m in run.methods for run in runs.values())]
+
+    @staticmethod
     def of(runs: Mapping[str, Run], seed: int = 0) -> "Ranking":
-        shared = [m for m in next(iter(runs.values())).methods if all(m in run.methods for run in runs.values())]
+        shared = Ranking.shared_methods(runs)
         if len(shared) < 2:
             raise PgigError("a ranking needs at least two methods that all runs have")
         cells: list[Cell] = []
-        skipped: dict[str, None] = {}
-        for number, (name, run) in enumerate(runs.items()):
-            counted = [label for label, asked in run.asked.items() if asked.measure.role == "measure"]
-            skipped |= dict.fromkeys(label for label in run.asked if label not in counted)
-            cells += _cells(name, run, counted, shared, seed + number)
+        skipped = dict.fromkeys(
+            label for run in runs.values() for label, asked in run.asked.items() if asked.measure.role != "measure"
+        )
+        for number, group in enumerate(_on_the_same_images(runs)):
+            found = [each for name, run in group.items() for each in _cells(name, run, shared, seed)]
+            cells += _with_draws(found, seed + number)
+        cells.sort(key=lambda cell: list(runs).index(cell.run))
         if not cells:
             raise PgigError("the runs measure nothing that ranks methods")
         left_out = {name: [m for m in run.methods if m not in shared] for name, run in runs.items()}
@@ -78,6 +85,12 @@ class Ranking:
         ranks, drawn = self._means(self.cells)
         found = {m: _interval(float(ranks[n]), drawn[:, n]) for n, m in enumerate(self.methods)}
         return dict(sorted(found.items(), key=lambda item: item[1].mean))
+
+    def lead(self, first: str, second: str) -> Interval:
+        """How far the mean rank of the first is below that of the second, with both drawn together."""
+        one, two = self.methods.index(first), self.methods.index(second)
+        ranks, drawn = self._means(self.cells)
+        return _interval(float(ranks[two] - ranks[one]), drawn[:, two] - drawn[:, one])
 
     @cached_property
     def in_best_group(self) -> dict[str, int]:
@@ -127,35 +140,45 @@ class Ranking:
         return numpy.mean([cell.ranks for cell in cells], axis=0), drawn
 
 
-def _cells(name: str, run: Run, labels: Sequence[str], methods: Sequence[str], seed: int) -> list[Cell]:
-    if not labels:
-        return []
+def _on_the_same_images(runs: Mapping[str, Run]) -> list[dict[str, Run]]:
+    """Runs on the same images are drawn anew together: their results hang together."""
+    groups: dict[tuple[str, ...], dict[str, Run]] = {}
+    for name, run in runs.items():
+        groups.setdefault(run.images, {})[name] = run
+    return list(groups.values())
+
+
+def _cells(name: str, run: Run, methods: Sequence[str], seed: int) -> list[tuple[Cell, Numbers]]:
+    """One for each measure that counts, not drawn yet; with its numbers, of which lower ones are better."""
     places = [run.methods.index(m) for m in methods]
-    signs = [1 if run.asked[label].measure.better == "lower" else -1 for label in labels]
-    values = [sign * run.ranked_by(label)[:, places] for sign, label in zip(signs, labels, strict=True)]
-    drawn = resampled_means(numpy.concatenate(values, 1), seed, RESAMPLES)
     found = []
-    for number, label in enumerate(labels):
-        means = values[number].mean(0)
+    for label, asked in run.asked.items():
+        if asked.measure.role != "measure":
+            continue
+        sign = 1 if asked.measure.better == "lower" else -1
+        values = sign * run.ranked_by(label)[:, places]
+        means = values.mean(0)
         best = int(means.argmin())
         others = [m for m in range(len(methods)) if m != best]
-        pairs = comparisons(values[number][:, others] - values[number][:, [best]], seed, RESAMPLES)
+        pairs = comparisons(values[:, others] - values[:, [best]], seed, RESAMPLES)
         mended = holm({str(m): pair.p for m, pair in zip(others, pairs, strict=True)})
         p = numpy.array([mended.get(str(m), 1.0) for m in range(len(methods))])
-        own = drawn[:, number * len(methods) : (number + 1) * len(methods)]
-        found.append(
-            Cell(
-                run=name,
-                label=label,
-                images=len(run.images),
-                means=signs[number] * means,
-                ranks=_ranks(means[None])[0],
-                drawn=_ranks(own),
-                best_group=p >= ALPHA,
-                p=p,
-            )
-        )
+        ranks = _ranks(means[None])
+        cell = Cell(
+            run=name, label=label, images=len(run.images), means=sign * means, ranks=ranks[0], drawn=ranks,
+            best_group=p >= ALPHA, p=p, is_complete=run.is_complete,
+        )  # fmt: skip
+        found.append((cell, values))
     return found
+
+
+def _with_draws(found: Sequence[tuple[Cell, Numbers]], seed: int) -> list[Cell]:
+    """Images drawn anew, the same for all."""
+    if not found:
+        return []
+    drawn = resampled_means(numpy.concatenate([values for _, values in found], 1), seed, RESAMPLES)
+    own = numpy.split(drawn, len(found), axis=1)
+    return [replace(cell, drawn=_ranks(each)) for (cell, _), each in zip(found, own, strict=True)]
 
 
 def _ranks(values: Numbers) -> Numbers:  # [rows, methods] -> the same

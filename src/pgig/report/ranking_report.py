@@ -1,5 +1,6 @@
 """What a page and its files say of a ranking: tables, a heat map of agreement, a critical-difference diagram."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,19 +12,20 @@ from pgig.records.tables import write_csv
 from pgig.report.names import short_name
 from pgig.report.page import PAGE, Size, publish, write_page
 from pgig.report.ranking import Ranking
+from pgig.report.run import Run
 from pgig.report.verdict import verdict
 
 
-def write_ranking(ranking: Ranking, out: Path) -> Path:
+def write_ranking(ranking: Ranking, runs: Mapping[str, Run], out: Path) -> Path:
     """A page of its own. Gives it."""
     check_target(out / "index.html")
-    section = ranking_section(ranking, out)
+    section = ranking_section(ranking, runs, out)
     for file, template in (("index.html", "ranking.html"), ("ranking.md", "ranking.md")):
         write_page(out / file, template, ranking=section)
     return out / "index.html"
 
 
-def ranking_section(ranking: Ranking, out: Path) -> dict[str, Any]:
+def ranking_section(ranking: Ranking, runs: Mapping[str, Run], out: Path) -> dict[str, Any]:
     _write_tables(ranking, out)
     figures: dict[str, str | None] = {"places": None, "agreement": None}
     if len(ranking.cells) > 1:
@@ -43,7 +45,7 @@ def ranking_section(ranking: Ranking, out: Path) -> dict[str, Any]:
         "span": {m: _span([of[m] for of in ranking.without.values()]) for m in ranking.methods},
         "left_out": ranking.left_out,
         "not_counted": ranking.not_counted,
-        "critical_difference": ranking.critical_difference,
+        "runs": {name: run_facts(run) for name, run in runs.items()},
         "figures": figures,
         "cells": [
             {
@@ -60,6 +62,18 @@ def ranking_section(ranking: Ranking, out: Path) -> dict[str, Any]:
             for number, cell in enumerate(ranking.cells)
         ],
     }  # fmt: skip
+
+
+def run_facts(run: Run) -> dict[str, str]:
+    """Which network, images and score a run's settings are of."""
+    images, files = run.config["images"], run.config.get("files", {})
+    return {
+        "network": str(run.config["model"]["model"]),
+        "images": f"{len(run.images)} of {images['count']}" + ("" if run.is_complete else ", not finished"),
+        "from": str(files.get("images", "")),
+        "size": f"{images['size']} x {images['size']}",
+        "score": str(run.config["degradation"]["score"]),
+    }
 
 
 def _span(places: list[float]) -> str:
@@ -111,7 +125,7 @@ def agreement_figure(ranking: Ranking, size: Size = PAGE) -> Figure:
         for row, column in ((labels.index(one), labels.index(two)), (labels.index(two), labels.index(one))):
             told = f"{found.mean:.2f}" if row < column else f"{found.low:.2f}\n{found.high:.2f}"
             ax.text(
-                column, row, told, ha="center", va="center", fontsize=size.label * (0.9 if size is PAGE else 0.55),
+                column, row, told, ha="center", va="center", fontsize=size.label * (0.9 if size is PAGE else 0.75),
                 color="white" if abs(found.mean) > 0.6 else "black",
             )  # fmt: skip
     ax.set_xticks(range(len(labels)), labels, rotation=45, ha="right", fontsize=size.label, parse_math=False)
@@ -139,7 +153,7 @@ def critical_difference_figure(ranking: Ranking, size: Size = PAGE) -> Figure:
         below = len(names) + 0.2 + number * 0.8
         ax.plot([ranks[first] - 0.04, ranks[last] + 0.04], [below, below], color="0.2", linewidth=4 * size.line,
                 solid_capstyle="butt")  # fmt: skip
-    ax.set_yticks(range(len(names)), [short_name(name) for name in names], fontsize=size.label)
+    ax.set_yticks(range(len(names)), [short_name(name) for name in names], fontsize=size.label, parse_math=False)
     ax.set_ylim(len(names) + 0.8 * len(groups) + 0.3, -0.7)
     ax.set_xlim(0.8, len(names) + 0.2)
     ax.tick_params(axis="x", labelsize=size.text)

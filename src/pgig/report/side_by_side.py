@@ -69,14 +69,16 @@ def panels(runs: Mapping[str, Run]) -> Figure:
     for ax, (name, run) in zip(axes.flat, runs.items(), strict=False):
         draw_curves(ax, run.bands(run.first), look, run.asked[run.first].patches_per_step)
         ax.set_title(f"{short_name(name)}: {len(run.images)} images", fontsize=10, parse_math=False)
-        ax.set_xlabel("patches replaced")
+        ax.set_xlabel(run.measure.steps)
     for ax in axes[:, 0]:
         ax.set_ylabel("mean score of the class")
-    handles = {text: handle for ax in axes.flat for handle, text in zip(*ax.get_legend_handles_labels(), strict=True)}
-    figure.legend(
+    handles = {line.get_gid(): line for ax in axes.flat for line in ax.get_lines() if line.get_gid()}
+    legend = figure.legend(
         [handles[m] for m in methods], [short_name(m) for m in methods],
         loc="outside lower center", ncols=4, frameon=False, fontsize=9,
     )  # fmt: skip
+    for text in legend.get_texts():
+        text.set_parse_math(False)
     return figure
 
 

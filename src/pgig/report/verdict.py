@@ -9,11 +9,15 @@ def verdict(ranking: Ranking) -> str:
     images = sorted({cell.images for cell in ranking.cells})
     shown = f"{images[0]}" if len(images) == 1 else f"{images[0]} to {images[-1]}"
     one, two = (f"{ranks[m].mean:.1f} [{ranks[m].low:.1f}, {ranks[m].high:.1f}]" for m in (first, second))
-    said = [
-        f"Over {_count(cells, 'setting')} on {shown} images, {first} has the best mean rank, {one} of "
-        f"{len(ranks)}, before {second} with {two}"
-        + ("." if ranks[first].high < ranks[second].low else ": the intervals overlap, so the two are not told apart.")
-    ]
+    over = f"Over {_count(cells, 'setting')} on {shown} images, "
+    lead = ranking.lead(first, second)
+    if lead.mean == 0:
+        said = [f"{over}{first} and {second} share the best mean rank, {one} of {len(ranks)}."]
+    else:
+        told = "" if lead.low > 0 else ": on these images the two are not told apart"
+        said = [f"{over}{first} has the best mean rank, {one} of {len(ranks)}, before {second} with {two}{told}."]
+    if not all(cell.is_complete for cell in ranking.cells):
+        said.insert(0, "Not all runs are finished: this is how it stands so far.")
     best = ranking.in_best_group[first]
     said.append(f"It cannot be told from the best in {best} of {cells}.")
     winners = [m for m, wins in ranking.wins.items() if wins]
@@ -21,7 +25,7 @@ def verdict(ranking: Ranking) -> str:
         said.append(
             f"{winners[0]} is the best in all of them."
             if len(winners) == 1 and ranking.wins[winners[0]] == cells
-            else f"No method wins everywhere: {len(winners)} are the best somewhere."
+            else f"No method wins everywhere; methods that are the best alone somewhere: {len(winners)}."
         )
     if ranking.without:
         others = {

@@ -12,7 +12,7 @@ from pgig.errors import PgigError
 from pgig.records.measure import AskedMeasure
 from pgig.records.part_files import read_finished, read_sums, write_skipped
 from pgig.records.parts import Finished, parts_of
-from pgig.runs.backends.events import Backend, Done, Event, Lost
+from pgig.runs.backends.events import Backend, Done, Event, Lost, Progress
 from pgig.runs.backends.processes import Processes
 from pgig.runs.backends.serial import Serial
 from pgig.runs.job import Job
@@ -77,10 +77,10 @@ def run_benchmark(
 def _follow(events: Iterable[Event], standing: Standing) -> None:
     for event in events:
         if isinstance(event, Done):
-            standing.add(event.rows)
+            standing.add(event.result)
         elif isinstance(event, Lost):
             raise PgigError(f"a worker died, perhaps of memory ({event.reason}); the same command goes on")
-        else:
+        elif isinstance(event, Progress):
             standing.done += event.images
 
 

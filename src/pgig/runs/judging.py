@@ -13,7 +13,7 @@ from torch import Tensor
 
 from pgig.degradation import Evaluator
 from pgig.errors import PgigError
-from pgig.measures import Degradation, Setting, judge_of
+from pgig.measures import Degradation, Judge, Setting, judge_of
 from pgig.randomization.comparison import layers_from_the_top, randomised
 from pgig.runs.job import Job
 from pgig.subject.subject import Subject
@@ -45,18 +45,30 @@ class Judging:
     def __init__(self, job: Job, subject: Subject, evaluator: Evaluator, explain: Explain) -> None:
         self._job, self._subject, self._evaluator, self._explain = job, subject, evaluator, explain
         self._judges = {label: judge_of(asked) for label, asked in job.asked.judged_by.items()}
+        self.refused: dict[str, str] = {}  # images of the last part that a measure could not judge, with reasons
 
     def rows(self, done: Sequence[Explained]) -> Iterator[list[dict[str, Any]]]:
-        """For one measure after another, a row per image and method."""
+        """For one measure after another, a row per image and method; of images that are refused, not all rows."""
+        self.refused = {}
+        return self._rows(done, list(self._judges.items()))
+
+    def _rows(self, done: Sequence[Explained], judges: Sequence[tuple[str, Judge]]) -> Iterator[list[dict[str, Any]]]:
         x = torch.stack([one.x for one in done])
         target = torch.tensor([one.target for one in done])
         setting = self._setting(done)
         attributions = {m: torch.stack([one.attributions[m] for one in done]) for m in done[0].attributions}
         intact: list[float] = []
-        for label, judge in self._judges.items():
+        for place, (label, judge) in enumerate(judges):
             begun = time.perf_counter()
             try:
                 records = judge(self._subject, x, target, attributions, setting)
+            except PgigError as error:
+                if len(done) == 1:
+                    self.refused[done[0].name] = f"{label}: {error}"
+                    return
+                for one in done:  # perhaps one image is to blame
+                    yield from self._rows([one], judges[place:])
+                return
             except (RuntimeError, MemoryError) as error:  # also torch's way of saying that memory is short
                 reason = str(error).splitlines()[0] if str(error) else type(error).__name__
                 raise PgigError(
@@ -93,7 +105,7 @@ class Judging:
 
         return Setting(
             score=asked.score, seed=asked.seed, ids=[one.name for one in done], black=asked.preprocess.black,
-            evaluator=self._evaluator, masks=torch.stack(masks) if masks else None,
+            std=asked.preprocess.std, evaluator=self._evaluator, masks=torch.stack(masks) if masks else None,
             sums={} if done[0].attributions else {m: torch.stack([one.sums[m] for one in done]) for m in done[0].sums},
             explain=lambda x: explain(self._subject, x), explain_random=lambda x: explain(self._random, x),
         )  # fmt: skip

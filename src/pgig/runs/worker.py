@@ -78,19 +78,24 @@ class Worker:
         if self._asked.save_attributions:
             sums = Finished(_sums_rows(so_far.done), dict(so_far.skipped), so_far.digests, True)
             write_sums(out, part, sums, configuration)
-        rows = []
+        rows: list[dict[str, Any]] = []
         told = 0 if self._asked.measures else len(part.images)
         for number, found in enumerate(self._judging.rows(so_far.done) if so_far.done else (), 1):
             rows += found
-            now = max(told, len(part.images) * number // len(self._asked.judged_by))
+            now = max(told, min(len(part.images), len(part.images) * number // len(self._asked.judged_by)))
             yield now - told
             told = now
         yield len(part.images) - told
-        lost = {row["image"] for row in rows if not numpy.isfinite(row["values"]).all()}
-        if part.number == 0 and lost and all(row["image"] in lost for row in rows):  # the others will fail too
-            raise PgigError(f"{sorted(lost)[0]}: {_NOT_FINITE}")
+        lost = {
+            row["image"]: f"no finite {row['measure']}" if self._asked.measures else _NOT_FINITE
+            for row in rows
+            if not numpy.isfinite(row["values"]).all()
+        }
+        lost |= self._judging.refused
         rows = [row for row in rows if row["image"] not in lost]
-        skipped = so_far.skipped | dict.fromkeys(lost, _NOT_FINITE)
+        if part.number == 0 and lost and not rows:  # the others will fail too
+            raise PgigError("{}: {}".format(*next(iter(lost.items()))))
+        skipped = so_far.skipped | {name: _reason(PgigError(why), name) for name, why in lost.items()}
         shown = self._job.names[:HEAT_MAPS]
         write_examples(self._job, [one for one in so_far.done if one.name in shown and one.name not in lost], rows)
         write_records(out, part, Finished(rows, skipped, so_far.digests, True), configuration)

@@ -12,18 +12,19 @@ function explore(panel, data) {
   const W = 760, H = 380, L = 56, R = 14, T = 12, B = 44;
   const measure = panel.querySelector("select.measure"), choices = panel.querySelector(".choices");
   const svg = panel.querySelector("svg"), told = panel.querySelector("output");
+  const ink = name => data.colours[name] === "#000000" ? "currentColor" : data.colours[name]; // black is the page's own ink
   data.measures.forEach((m, n) => measure.add(new Option(`${m.label} (${m.better} ${m.column} is better)`, n)));
   data.methods.forEach(name => {
     const label = document.createElement("label"), box = document.createElement("input"), swatch = document.createElement("span");
     box.type = "checkbox"; box.checked = true; box.value = name;
-    swatch.className = "swatch"; swatch.style.borderColor = data.colours[name];
-    if (data.dashed[name]) swatch.style.borderTopStyle = "dashed";
+    swatch.className = "swatch"; swatch.style.borderColor = ink(name);
+    swatch.style.borderTopStyle = ["solid", "dashed", "dotted"][data.dashes[name]];
     label.append(box, swatch, name); choices.append(label);
   });
   const line = (points, name, extra) => make("path", {
     d: points.map(([x, y], n) => (n ? "L" : "M") + x.toFixed(1) + " " + y.toFixed(1)).join(""), fill: "none",
-    stroke: data.colours[name] === "#000000" ? "currentColor" : data.colours[name], "stroke-width": name === "pgig" ? 3 : 1.8,
-    ...(data.dashed[name] ? {"stroke-dasharray": "6 3"} : {}), ...extra });
+    stroke: ink(name), "stroke-width": name === "pgig" ? 3 : 1.8,
+    "stroke-dasharray": ["none", "6 3", "2 2"][data.dashes[name]], ...extra });
   let hover = null;
   const draw = () => {
     const m = data.measures[measure.value];
@@ -71,7 +72,7 @@ function explore(panel, data) {
         const y = T + gap * (n + .5);
         svg.append(make("text", {x: left - 10, y: y + 4, "text-anchor": "end"}, name));
         svg.append(line([[X(from), y], [X(to), y]], name, {}));
-        const dot = make("circle", {cx: X(mean), cy: y, r: 5, fill: data.colours[name] === "#000000" ? "currentColor" : data.colours[name]});
+        const dot = make("circle", {cx: X(mean), cy: y, r: 5, fill: ink(name)});
         dot.append(make("title", {}, `${name} ${shown(mean)} [${shown(from)}, ${shown(to)}]`));
         svg.append(dot);
       });

@@ -30,4 +30,5 @@ const openTarget = () => {
   if (found && found.tagName === "DETAILS") found.open = true;
 };
 addEventListener("hashchange", openTarget);
+for (const link of document.querySelectorAll('a[href^="#"]')) link.addEventListener("click", () => setTimeout(openTarget));
 openTarget();

@@ -2,19 +2,16 @@
 
 import multiprocessing
 import os
-import pickle
 import signal
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
-from traceback import format_exc
 from typing import Any
 
-from pgig.errors import PgigError
 from pgig.records.parts import Part
-from pgig.runs.backends.events import Done, Event, Lost, Worker, events_of
+from pgig.runs.backends.events import Done, Event, Lost, Worker, events_of, sendable
 
 _SPAWN = multiprocessing.get_context("spawn")  # a forked torch can hang
 
@@ -51,8 +48,8 @@ class Processes:
         waiting = list(parts)
         hands: list[_Hand] = []
         try:
-            for _ in range(min(self.count, len(waiting))):
-                hands.append(_begun(make_worker))
+            for number in range(min(self.count, len(waiting))):
+                hands.append(_begun(make_worker, number))
                 hands[-1].give(waiting.pop(0))
             while any(hand.part is not None for hand in hands):
                 yield from _heard([hand for hand in hands if hand.part is not None], waiting)
@@ -63,9 +60,9 @@ class Processes:
                 hand.end()
 
 
-def _begun(make_worker: Callable[[], Worker]) -> _Hand:
+def _begun(make_worker: Callable[[], Worker], number: int) -> _Hand:
     ours, theirs = _SPAWN.Pipe()
-    process = _SPAWN.Process(target=_work, args=(make_worker, theirs))
+    process = _SPAWN.Process(target=_work, args=(make_worker, theirs, number))
     process.start()
     theirs.close()  # so that the end of the process is the end of the pipe
     return _Hand(process, ours)
@@ -91,7 +88,7 @@ def _heard(busy: list[_Hand], waiting: list[Part]) -> Iterator[Event]:
             hand.give(waiting.pop(0) if waiting else None)
 
 
-def _work(make_worker: Callable[[], Worker], pipe: Connection) -> None:
+def _work(make_worker: Callable[[], Worker], pipe: Connection, number: int) -> None:
     """In the process: take parts until there are no more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # ctrl-C is for the parent, which ends this one
     parent = multiprocessing.parent_process()
@@ -100,22 +97,12 @@ def _work(make_worker: Callable[[], Worker], pipe: Connection) -> None:
     try:
         worker = make_worker()
         while (part := pipe.recv()) is not None:
-            for event in events_of(worker, part):
+            for event in events_of(worker, part, number):
                 pipe.send(event)
     except (EOFError, BrokenPipeError):
         return
     except Exception as error:  # whatever it is, it is the parent's to tell
-        error.add_note(format_exc())
-        pipe.send(_sendable(error))
-
-
-def _sendable(error: Exception) -> Exception:
-    """The error itself, or its words, where it does not survive being sent."""
-    try:
-        pickle.loads(pickle.dumps(error))
-    except Exception:  # it is of somebody else's making
-        return PgigError(f"{type(error).__name__}: {error}")
-    return error
+        pipe.send(sendable(error))
 
 
 def _end_with(parent: multiprocessing.process.BaseProcess) -> None:

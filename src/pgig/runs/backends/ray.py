@@ -1,0 +1,181 @@
+"""Ray: actors of a cluster, each with a worker of its own. For trusted networks: whoever reaches it runs code on it."""
+
+import math
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pgig.errors import PgigError
+from pgig.records.parts import Part
+from pgig.runs.backends.events import Done, Event, Progress, Retried, SetAside, Worker
+from pgig.runs.backends.handing import Handing
+from pgig.runs.backends.ray_actor import Actor, Raised
+from pgig.runs.backends.ray_cluster import connected
+
+_PATIENCE = 300  # seconds until a worker must have begun somewhere
+_LISTENING = 1.0  # seconds, at most, until it is looked at what else there is to do
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ray:
+    """Workers are made as there is room for them, and made anew when they or their nodes die.
+
+    address: of a cluster, or `auto`; without, a Ray of our own on this machine, for as long as the work takes.
+    workers: as many, at most; without, as many as the cluster has room for.
+    shared_folder: workers write their files themselves, into a folder that all machines share.
+    """
+
+    workers: int | None = None
+    cpus_per_worker: int = 1
+    gpus_per_worker: float = 0
+    address: str | None = None
+    shared_folder: bool = False
+    log: Path | None = None  # what Ray itself says
+
+    is_far = True
+
+    def __post_init__(self) -> None:
+        if self.cpus_per_worker < 1 or self.gpus_per_worker < 0 or (self.workers is not None and self.workers < 1):
+            raise PgigError(
+                "a worker needs at least one CPU and no fewer than zero GPUs, and a run at least one worker"
+            )
+
+    def map(self, make_worker: Callable[[], Worker], parts: Sequence[Part]) -> Generator[Event, None, None]:
+        if not parts:
+            return
+        own = self.workers or 2
+        cpus, gpus = own * self.cpus_per_worker, math.ceil(own * self.gpus_per_worker)
+        with connected(self.address, cpus, gpus, self.log) as ray:
+            crew = _Crew(ray, self, make_worker, Handing(parts), self._count(ray))
+            try:
+                yield from crew.events()
+            finally:
+                crew.end()
+
+    def _count(self, ray: Any) -> int:
+        """How many workers to have at once."""
+        room = sum(self._room(node["Resources"]) for node in ray.nodes() if node["Alive"])
+        if room < 1:
+            total = ray.cluster_resources()
+            raise PgigError(
+                f"no node of the Ray cluster has {self.cpus_per_worker} CPUs and {self.gpus_per_worker:g} GPUs for a "
+                f"worker: all together have {total.get('CPU', 0):g} CPUs and {total.get('GPU', 0):g} GPUs"
+            )
+        return room if self.workers is None else self.workers
+
+    def _room(self, resources: dict[str, float]) -> int:
+        room = resources.get("CPU", 0) // self.cpus_per_worker
+        return int(min(room, resources.get("GPU", 0) // self.gpus_per_worker if self.gpus_per_worker else room))
+
+
+@dataclass
+class _Hand:
+    """An actor, and what is awaited of it."""
+
+    actor: Any
+    number: int
+    awaited: Any = None  # a reference, while it loads; a generator of references, while it works
+    part: Part | None = None
+    told: int = 0  # images of the part
+
+    @property
+    def is_loading(self) -> bool:
+        return self.part is None and self.awaited is not None
+
+
+@dataclass
+class _Crew:
+    ray: Any
+    wanted: Ray
+    make_worker: Callable[[], Worker]
+    handing: Handing
+    count: int
+    _hands: dict[int, _Hand] = field(default_factory=dict)
+    _made: Any = None  # the reference to make_worker: sent to a node once
+    _next: int = 0
+    _stillborn: int = 0  # workers that died while they loaded, since one did not
+    _heard: float = field(default_factory=time.monotonic)
+
+    def events(self) -> Iterator[Event]:
+        self._made = self.ray.put(self.make_worker)
+        while not self.handing.is_over:
+            self._staff()
+            self._hand_out()
+            for hand in self._speaking():
+                yield from self._listen(hand)
+
+    def end(self) -> None:
+        """Whoever still works on a copy, or loads, is not waited for."""
+        for hand in self._hands.values():
+            self.ray.kill(hand.actor, no_restart=True)
+
+    def _staff(self) -> None:
+        """As many as are wanted, and as there is work for."""
+        options = {
+            "num_cpus": self.wanted.cpus_per_worker, "num_gpus": self.wanted.gpus_per_worker, "max_restarts": 0,
+            "max_task_retries": 0, "scheduling_strategy": "SPREAD",
+        }  # fmt: skip
+        while len(self._hands) < min(self.count, self.handing.left):
+            made = self.ray.remote(Actor).options(**options).remote(self._next, str(Path.cwd()))
+            self._hands[self._next] = _Hand(made, self._next, made.load.remote(self._made))
+            self._next += 1
+
+    def _hand_out(self) -> None:
+        for hand in self._hands.values():
+            if hand.awaited is None and (part := self.handing.next_for(hand.number)) is not None:
+                hand.part, hand.told = part, 0
+                hand.awaited = hand.actor.work.options(num_returns="streaming").remote(part)
+
+    def _speaking(self) -> list[_Hand]:
+        awaited = {hand.awaited: hand for hand in self._hands.values() if hand.awaited is not None}
+        ready, _ = self.ray.wait(list(awaited), num_returns=1, timeout=_LISTENING, fetch_local=False)
+        if ready or not all(hand.is_loading for hand in self._hands.values()):
+            self._heard = time.monotonic()
+        elif time.monotonic() - self._heard > _PATIENCE:
+            raise PgigError(
+                f"no worker could begin within {_PATIENCE} seconds: the Ray cluster has "
+                f"{self.ray.available_resources().get('CPU', 0):g} CPUs free"
+            )
+        return [awaited[each] for each in ready]
+
+    def _listen(self, hand: _Hand) -> Iterator[Event]:
+        try:
+            said = self.ray.get(hand.awaited if hand.is_loading else next(hand.awaited))
+        except self.ray.exceptions.RayTaskError:  # not of a worker, whose errors come as values
+            raise
+        except (self.ray.exceptions.RayError, StopIteration) as error:
+            yield from self._bury(hand, error)
+            return
+        if isinstance(said, Raised):
+            raise said.error
+        if hand.is_loading:
+            hand.awaited, self._stillborn = None, 0
+        elif isinstance(said, Progress):
+            hand.told += said.images
+            yield said
+        else:
+            yield from self._finish(hand, said)
+
+    def _finish(self, hand: _Hand, done: Done) -> Iterator[Event]:
+        told, hand.part, hand.awaited = hand.told, None, None
+        if self.handing.finished(hand.number, done.part):
+            yield done
+        else:
+            yield Progress(-told, hand.number)  # of a copy: another was first
+
+    def _bury(self, hand: _Hand, error: BaseException) -> Iterator[Event]:
+        reason = " ".join(str(error).split())[:300] or type(error).__name__
+        part, told = hand.part, hand.told
+        del self._hands[hand.number]
+        self.ray.kill(hand.actor, no_restart=True)
+        if part is None:
+            self._stillborn += 1
+            if self._stillborn > self.count + self.handing.tries:
+                raise PgigError(f"workers die while they load the model, perhaps of memory: {reason}")
+            return
+        fate = self.handing.died(hand.number, part)
+        yield Retried(part, reason, told) if fate == "again" else Progress(-told, hand.number)
+        if fate == "aside":
+            yield SetAside(part, reason)
