@@ -108,7 +108,7 @@ def measure(network: str, rounds: int, images: int, methods: int, quantus: bool,
     for label in some:
         judge = judge_of(asked_measure(label, {"patch": PATCH}))
         shares = "sensitivity_n" in label or "infidelity" in label  # all methods share what is scored
-        few = {name: one[:1] for name, one in given.items() if shares or int(name) < 4}  # a whole batch of the dense one
+        few = {name: one[:1] for name, one in given.items() if shares or int(name) < 4}  # fills a dense batch
         contenders: dict[str, Callable[[], object]] = {
             "incremental": partial(judged, judge, windows, subject, x, target, given),
             "dense": partial(judged, judge, dense, subject, x[:1], target[:1], few),

@@ -240,7 +240,11 @@ def test_an_image_that_a_measure_cannot_judge_is_skipped_with_the_reason(folder)
     (place / "photos").mkdir(parents=True)
     rng = numpy.random.default_rng(1)
     for number in range(3):
-        pixels = rng.integers(0, 255, (32, 32, 3), numpy.uint8)
+        pixels = (
+            rng.integers(100, 255, (32, 32, 3), numpy.uint8)
+            if number != 1
+            else numpy.full((32, 32, 3), 30, numpy.uint8)
+        )
         Image.fromarray(pixels).save(place / "photos" / f"{number}.png")
     (place / "net.py").write_text(
         FACTORY
