@@ -26,6 +26,7 @@ WITHOUT_TORCH = "errors", "files", "sealing", "digests", "statistics", "plugins"
 # which packages are known where, beside torch, numpy and safetensors
 FURTHER = {
     "vision/": {"PIL"},
+    "vision/image_address.py": {"fsspec"},
     "runs/explain.py": {"PIL"},
     "drawing/figures.py": {"matplotlib"},
     "drawing/encoded.py": {"PIL"},
@@ -38,6 +39,7 @@ FURTHER = {
     "report/ranking.py": {"scipy"},
     "report/measure_tables.py": {"pyarrow"},
     "runs/masks.py": {"PIL"},
+    "runs/backends/ray_cluster.py": {"ray"},
     "runs/ownership.py": {"filelock"},
     "synthetic/transport.py": {"ot"},
     "quantus/degradation.py": {"quantus"},

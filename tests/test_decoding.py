@@ -12,7 +12,7 @@ import torch
 from PIL import Image, ImageOps
 
 from pgig.errors import PgigError
-from pgig.vision import Preprocess, decoding, image_folder
+from pgig.vision import Preprocess, decoding
 from pgig.vision.image_folder import ImageFolder
 
 PIXELS = numpy.random.default_rng(0).integers(0, 255, (24, 32, 3), numpy.uint8)
@@ -155,7 +155,7 @@ def test_an_image_takes_at_most_sixteen_bytes_a_pixel(tmp_path, mode):
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # folders stay open while in use
 def test_files_are_read_up_to_a_bound(tmp_path, monkeypatch):
     """Of a folder, a zip and a tar file; a stated size need not be true."""
-    monkeypatch.setattr(image_folder, "LARGEST_FILE", 5000)
+    monkeypatch.setattr(archives, "LARGEST_FILE", 5000)
     monkeypatch.setattr(decoding, "LARGEST_FILE", 5000)
     small = saved(Image.fromarray(PIXELS), "png").getvalue()
     assert len(small) < 5000

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from pgig.cli.app import app
+from pgig.cli.backend_options import BackendOptions
 from pgig.cli.config_file import options_from_file
 from pgig.cli.groups import grouped
 from pgig.cli.options import ExecutionOptions, MethodOptions, ModelOptions, PreprocessOptions
@@ -42,6 +43,7 @@ def bench(
     asked: MethodOptions,
     wanted: MeasureOptions,
     execution: ExecutionOptions,
+    place: BackendOptions,
     image: PreprocessOptions,
     config: Annotated[
         Path | None,
@@ -66,7 +68,7 @@ def bench(
     from pgig.degradation.protocol import Protocol
     from pgig.records.measures import asked_measures
 
-    options = Options(context, config, network, run, asked, execution, image)
+    options = Options(context, config, network, run, asked, execution, place, image)
     constants = (("patch", wanted.patch), ("steps", wanted.steps))
     found = asked_measures(wanted.measures, dict(constants), masks=wanted.masks is not None)
     if wanted.masks is not None and not any(one.needs == "masks" for one in found.values()):

@@ -6,9 +6,16 @@ from typing import Annotated
 import typer
 
 from pgig.cli.app import app
+from pgig.cli.backend_options import BackendOptions
 from pgig.cli.config_file import options_from_file
 from pgig.cli.groups import grouped
-from pgig.cli.options import ExecutionOptions, MethodOptions, ModelOptions, PreprocessOptions, ProtocolOptions
+from pgig.cli.options import (
+    ExecutionOptions,
+    MethodOptions,
+    ModelOptions,
+    PreprocessOptions,
+    ProtocolOptions,
+)
 from pgig.cli.running import Measures, Options, RunOptions, carry_out
 
 
@@ -21,6 +28,7 @@ def degrade(
     asked: MethodOptions,
     protocol_options: ProtocolOptions,
     execution: ExecutionOptions,
+    place: BackendOptions,
     image: PreprocessOptions,
     config: Annotated[
         Path | None,
@@ -40,5 +48,5 @@ def degrade(
 
     `pgig degrade --config runs/vgg16/config.toml --attributions-from runs/vgg16 --fill blur --out runs/vgg16-blur`
     """
-    options = Options(context, config, network, run, asked, execution, image)
+    options = Options(context, config, network, run, asked, execution, place, image)
     carry_out(options.request(protocol_options.as_protocol(), Measures()))

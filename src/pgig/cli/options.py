@@ -31,6 +31,13 @@ Weights = Annotated[
         "without being asked), `random`, or the published VGG-16 as .npz, which also sets its preprocessing."
     ),
 ]
+Images = Annotated[
+    str,
+    typer.Option(
+        help="Folder of images, flat or one level per class; a zip or tar file, or a folder of such; or an address of "
+        "one, such as `s3://bucket/photos`."
+    ),
+]
 Size = Annotated[int | None, typer.Option(help="Side of the centre crop; without, the model's own, mostly 224.")]
 Threads = Annotated[
     int | None, typer.Option(help="Of torch; without, its own choice.", callback=lambda value: set_threads(value))
@@ -43,6 +50,11 @@ PatternsOption = Annotated[
     ),
 ]
 _MOST_THREADS = 512  # far more end torch itself
+
+
+def check_apart(out: Path, images: str) -> None:
+    if "://" not in images and out.resolve() == Path(images).resolve():
+        raise PgigError("--out is the folder of the images: give another")
 
 
 def set_threads(number: int | None) -> int | None:
@@ -170,7 +182,6 @@ class ExecutionOptions:
     evaluator: Annotated[
         str, typer.Option(help="`dense`: whole forward passes; `incremental`: only what a patch reaches; or `auto`.")
     ] = "auto"
-    workers: Annotated[int, typer.Option(help="Processes; torch's threads are divided among them.")] = 1
     batch_size: Annotated[
         int | None, typer.Option(help="Images, or pairs of image and method, at once; without, what memory allows.")
     ] = None

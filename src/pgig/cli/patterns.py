@@ -25,7 +25,10 @@ class EstimationOptions:
     """From which images, and how."""
 
     images: Annotated[
-        Path | None, typer.Option(help="Folder of images, flat or one level per class; or a zip or tar file.")
+        str | None,
+        typer.Option(
+            help="Folder of images, flat or one level per class; a zip or tar file, or a folder of such; or an address."
+        ),
     ] = None
     limit: Annotated[int | None, typer.Option(help="Only the first N images.", min=1)] = None
     batch_size: Annotated[int, typer.Option(help="Images at once.")] = 8
@@ -133,7 +136,7 @@ def _estimated(
     from pgig.vision.image_folder import ImageFolder
     from pgig.vision.models import check_image
 
-    folder, kept_out = ImageFolder.open(Path(str(asked.images))).first(asked.limit).split(asked.held_out)
+    folder, kept_out = ImageFolder.open(str(asked.images)).first(asked.limit).split(asked.held_out)
     check_image(model, preprocess.size)
     regime = regime_of(asked.regime)
     if asks_for_quality(regime) and not asked.held_out:

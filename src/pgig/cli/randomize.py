@@ -7,7 +7,15 @@ import typer
 
 from pgig.cli.app import app
 from pgig.cli.groups import grouped
-from pgig.cli.options import ModelOptions, PatternsOption, PreprocessOptions, Threads, patterns_file
+from pgig.cli.options import (
+    Images,
+    ModelOptions,
+    PatternsOption,
+    PreprocessOptions,
+    Threads,
+    check_apart,
+    patterns_file,
+)
 from pgig.cli.terminal import console, errors, goes_on, progress_of
 from pgig.errors import PgigError
 from pgig.files import check_target
@@ -17,7 +25,7 @@ from pgig.files import check_target
 @grouped
 def randomize(
     network: ModelOptions,
-    images: Annotated[Path, typer.Option(help="Folder of images to explain; or a zip or tar file.")],
+    images: Images,
     out: Annotated[Path, typer.Option(help="Folder of the run; given again, it goes on.")],
     image: PreprocessOptions,
     patterns: PatternsOption = "auto",
@@ -63,8 +71,7 @@ def randomize(
     if limit < 1 or estimate_limit < 1:
         raise PgigError("limits must be at least 1")
     check_target(out / "config.toml")
-    if out.resolve() == images.resolve():
-        raise PgigError("--out is the folder of the images: give another")
+    check_apart(out, images)
     listed: Any = tuple(dict.fromkeys(mode.strip() for mode in modes.split(",") if mode.strip()))
     model = load_model(network.model, network.weights)
     chosen = names_in(methods)

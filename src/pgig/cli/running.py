@@ -6,8 +6,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pgig.cli.backend_options import BackendOptions
 from pgig.cli.config_file import check_no_code
-from pgig.cli.options import ExecutionOptions, MethodOptions, ModelOptions, PreprocessOptions, patterns_file
+from pgig.cli.options import (
+    ExecutionOptions,
+    Images,
+    MethodOptions,
+    ModelOptions,
+    PreprocessOptions,
+    check_apart,
+    patterns_file,
+)
 from pgig.cli.terminal import console, errors, goes_on, standing_of
 from pgig.errors import PgigError
 from pgig.files import check_target
@@ -23,7 +32,7 @@ if TYPE_CHECKING:
 class RunOptions:
     """What is measured, and where it is kept."""
 
-    images: Annotated[Path, typer.Option(help="Folder of images, flat or one level per class; or a zip or tar file.")]
+    images: Images
     out: Annotated[Path, typer.Option(help="Folder of the run; given again, it goes on.")]
     limit: Annotated[int | None, typer.Option(help="Only the first N images.")] = None
     target: Annotated[str, typer.Option(help="`predicted` for the intact image, or `label`.")] = "predicted"
@@ -48,6 +57,7 @@ class Options:
     run: RunOptions
     asked: MethodOptions
     execution: ExecutionOptions
+    place: BackendOptions
     image: PreprocessOptions
 
     def request(self, protocol: "Protocol", measures: "Measures") -> "Request":
@@ -69,7 +79,7 @@ class Options:
             protocol=protocol, measures=measures.labels, constants=measures.constants, masks=measures.masks,
             out=run.out, force=asked.force, patterns=file, references=asked.references,
             score=asked.score, target=run.target, labels=run.labels,  # type: ignore[arg-type]
-            seed=asked.seed, evaluator=execution.evaluator, workers=execution.workers,
+            seed=asked.seed, evaluator=execution.evaluator, where=self.place.where(),
             batch_size=execution.batch_size, memory=execution.memory, threads=execution.threads,
             save_attributions=run.save_attributions, attributions_from=run.attributions_from,
         )  # fmt: skip
@@ -92,8 +102,7 @@ def carry_out(request: "Request") -> None:
 
     out, images = request.out, request.images
     check_target(out / "config.toml")
-    if out.resolve() == images.resolve():
-        raise PgigError("--out is the folder of the images: give another")
+    check_apart(out, str(images))
     ImageFolder.open(images)  # before there is a folder of the run
     with owned(out):
         ready = prepare(request)
@@ -121,7 +130,7 @@ def _announce(ready: "Prepared") -> None:
         f"{len(asked.measures)} measures: {', '.join(asked.measures)}" if asked.measures
         else f"{protocol.steps} patches of {protocol.patch} x {protocol.patch}"
     )  # fmt: skip
-    memory = needed_memory(asked, ready.subject.module, ready.chosen.bytes, ready.workers)
+    memory = needed_memory(asked, ready.subject.module, ready.chosen.bytes, ready.where.here)
     console.print(
         f"{len(ready.job.names)} images of {asked.images}, {len(asked.methods)} methods, {what}; "
         f"at most about {memory / 2**30:.1f} GB of memory",
@@ -138,13 +147,23 @@ def _announce(ready: "Prepared") -> None:
 
 
 def _conclude(ready: "Prepared", standing: "Standing") -> None:
+    from pgig.runs.backends.handing import TRIES
+    from pgig.runs.standing import SET_ASIDE
+
     out = ready.job.asked.out
     if standing.skipped:
         errors.print(f"{standing.skipped} images skipped: see {out}/skipped.csv", highlight=False, soft_wrap=True)
+    if standing.aside:
+        errors.print(
+            f"{len(standing.aside)} parts were the end of {TRIES} workers each and are set aside: see "
+            f"{out}/{SET_ASIDE}; the same command tries them again", highlight=False, soft_wrap=True,
+        )  # fmt: skip
     if not standing.areas:
         raise PgigError(f"none of the {len(ready.job.names)} images could be read: see {out}/skipped.csv")
     if ready.job.asked.measures:
         console.print(f"{standing.measure.label}, the best first:", highlight=False)
     for method, area in standing.areas.items():
         console.print(f"{method:32s} {standing.column} {area:.4f}", highlight=False)
+    if standing.aside:
+        raise typer.Exit(1)
     console.print(f"done: {out}; pgig report {out} --out report makes the page", highlight=False, soft_wrap=True)

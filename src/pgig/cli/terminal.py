@@ -94,39 +94,19 @@ def progress_of(what: str, unit: str = "points") -> Iterator[Callable[[int, int]
 
 
 class Standing(Protocol):
-    """Where a run stands."""
-
-    total: int
-    before: int
+    """Where work stands."""
 
     @property
-    def done(self) -> int: ...
-
-    @property
-    def measured(self) -> int: ...
-
-    @property
-    def column(self) -> str: ...
-
-    @property
-    def areas(self) -> dict[str, float]: ...
+    def summary(self) -> str: ...
 
 
 @contextmanager
 def standing_of(what: str) -> Iterator[Callable[[Standing], object]]:
-    """Images done, images per second, time left, and the mean of a column by every method so far."""
-    begun = time.monotonic()
+    """Images done, images per second, by which worker, time left, what was tried again; and results so far."""
     known: list[Standing] = []
 
     def line() -> str:
-        if not known:
-            return f"{what}: getting ready"
-        now = known[0]
-        speed = (now.done - now.before) / max(1e-9, time.monotonic() - begun)
-        left = f", {(now.total - now.done) / speed / 60:.0f} minutes left" if speed else ""
-        areas = "  ".join(f"{name} {area:.3f}" for name, area in now.areas.items())
-        so_far = f"{now.column} so far, of {now.measured} images: {areas}" if areas else f"no {now.column} yet"
-        return visible(f"{what}: {now.done}/{now.total} images, {speed:.2f}/s{left}; {so_far}")
+        return visible(f"{what}: {known[0].summary if known else 'getting ready'}")
 
     if errors.is_terminal:
         with Live(get_renderable=lambda: Text(line()), console=errors, transient=True, refresh_per_second=2):

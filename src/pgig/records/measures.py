@@ -1,7 +1,6 @@
 """The table of measures: a line each, with its constants and where they come from. Who judges is in `pgig.measures`."""
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy
@@ -9,7 +8,6 @@ from numpy.typing import NDArray
 
 from pgig.errors import PgigError
 from pgig.plugins import open_table
-from pgig.records.config import number_of
 from pgig.records.measure import AskedMeasure, Better, Column, Constant, Measure, Number, Records
 from pgig.statistics import aopc, auc, score_at
 
@@ -74,7 +72,7 @@ def _by_units(name: str, about: str, better: Better, fill: Constant, steps: str)
 
 
 def _unit_steps(constants: Mapping[str, Any], side: int) -> int:
-    """Scores of a curve: all patches one by one, pixels in as many steps as there are rows, superpixels likewise."""
+    """Scores of a curve: patches one by one, pixels in as many steps as there are rows, superpixels likewise."""
     if constants["unit"] == "patch":
         return int((side // max(1, side // int(constants["across"]))) ** 2 + 1)
     return side + 1 if constants["unit"] == "pixel" else int(constants["segments"]) + 1
@@ -86,9 +84,9 @@ def road_shares(text: str) -> tuple[float, ...]:
         found = tuple(float(part) / 100 for part in text.split("/"))
     except ValueError:
         found = ()
-    if not found or not all(0 < share < 1 for share in found):
-        raise PgigError(f"shares of road must be percentages between 0 and 100, such as 10/50/90, got {text!r}")
-    return found
+    if found and all(0 < share < 1 for share in found):
+        return found
+    raise PgigError(f"shares of road must be percentages between 0 and 100, such as 10/50/90, got {text!r}")
 
 
 def _road(name: str, about: str, better: Better) -> Measure:
@@ -225,27 +223,3 @@ def asked_measure(label: str, defaults: Mapping[str, Number]) -> AskedMeasure:
             raise PgigError(f"{name} takes no {setting!r}: {told}; write {name}+constant=value")
         found[key] = known[key].read(value, name)
     return AskedMeasure("+".join([name, *settings]), measure, found)
-
-
-def measures_of(config: Mapping[str, Mapping[str, Any]], folder: Path) -> dict[str, AskedMeasure]:
-    """What a run measures, by its configuration. Without a section on measures, the one of its order of patches."""
-    if "measures" not in config:
-        section = config["degradation"]
-        order = section.get("order", "descending")
-        if order not in BY_ORDER:
-            raise PgigError(f"the configuration in {folder} is damaged: no measure has the order {order!r}")
-        for key in ("steps", "patches_per_step"):
-            number_of(config, folder, "degradation", key)
-        measure = MEASURES[BY_ORDER[order]]
-        patch = number_of(config, folder, "attributions", "patch")
-        found = {c.name: section.get(c.name, c.default) for c in measure.constants} | {"patch": patch}
-        return {measure.name: AskedMeasure(measure.name, measure, found)}
-    return {label: _recorded(label, constants, folder) for label, constants in config["measures"].items()}
-
-
-def _recorded(label: str, constants: Any, folder: Path) -> AskedMeasure:
-    asked = asked_measure(label, {})
-    fits = isinstance(constants, dict) and constants.keys() == asked.constants.keys()
-    if not fits or any(type(value) is not type(asked.constants[key]) for key, value in constants.items()):
-        raise PgigError(f"the configuration in {folder} is damaged: {label} has other constants than it should")
-    return AskedMeasure(label, asked.measure, constants)

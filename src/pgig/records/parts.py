@@ -7,7 +7,7 @@ from typing import Any
 
 from pgig.errors import PgigError
 from pgig.records.config import config_digest, number_of, read_config
-from pgig.records.measures import measures_of
+from pgig.records.recorded_measures import measures_of
 
 PART = 8  # images: parts are fixed by the image list alone
 

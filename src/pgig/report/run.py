@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from pgig.errors import PgigError
 from pgig.records.config import read_config
 from pgig.records.measure import AskedMeasure, Measure
-from pgig.records.measures import measures_of
 from pgig.records.part_files import note_unsealed, read_tables
 from pgig.records.part_tables import PartTable
+from pgig.records.recorded_measures import measures_of
 from pgig.report.streamed import Band, Streamed
 from pgig.statistics import Comparison, Interval, comparisons, corrected, intervals
 

@@ -1,6 +1,6 @@
 """A run: a folder that grows part by part, can be stopped at any moment, and goes on."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,23 +12,21 @@ from pgig.errors import PgigError
 from pgig.records.measure import AskedMeasure
 from pgig.records.part_files import read_finished, read_sums, write_skipped
 from pgig.records.parts import Finished, parts_of
-from pgig.runs.backends.events import Backend, Done, Event, Lost, Progress
-from pgig.runs.backends.processes import Processes
-from pgig.runs.backends.serial import Serial
+from pgig.runs.backends.events import Backend
+from pgig.runs.delivery import received
 from pgig.runs.job import Job
 from pgig.runs.prepare import Prepared, worker_maker
+from pgig.runs.standing import Headway, write_set_aside
+from pgig.runs.where import RAY_LOG
 from pgig.vision.image_folder import DAMAGED, ImageFolder
 
 
 @dataclass
-class Standing:
-    """Where a run stands."""
+class Standing(Headway):
+    """Where a run stands, with what one measure says so far."""
 
-    total: int  # images
-    measure: AskedMeasure  # the one that is shown meanwhile
-    before: int = 0  # of those, found finished when the run began
-    done: int = 0
-    skipped: int = 0  # of those, could not be used; known at the end
+    measure: AskedMeasure = field(kw_only=True)  # the one that is shown meanwhile
+    skipped: int = 0  # images that could not be used; known at the end
     _areas: dict[str, list[float]] = field(default_factory=dict)
 
     def add(self, rows: list[dict[str, Any]]) -> None:
@@ -41,6 +39,12 @@ class Standing:
     def column(self) -> str:
         """What is shown of the measure."""
         return self.measure.measure.ranks_by
+
+    @property
+    def summary(self) -> str:
+        areas = "  ".join(f"{name} {area:.3f}" for name, area in self.areas.items())
+        so_far = f"{self.column} so far, of {self.measured} images: {areas}" if areas else f"no {self.column} yet"
+        return f"{super().summary}; {so_far}"
 
     @property
     def measured(self) -> int:
@@ -58,30 +62,20 @@ class Standing:
         return 1 if self.measure.measure.better == "lower" else -1
 
 
-def run_benchmark(
-    prepared: Prepared, say: Callable[[Standing], object], backend: Backend | None = None
-) -> Standing:  # fmt: skip
+def run_benchmark(prepared: Prepared, say: Callable[[Standing], object], backend: Backend | None = None) -> Standing:
     """Do what is not done yet. The result does not depend on backend, batch size or interruption (to rounding)."""
-    job = prepared.job
-    standing = Standing(len(job.names), next(iter(job.asked.judged_by.values())))
+    job, out = prepared.job, prepared.job.asked.out
+    standing = Standing(len(job.names), measure=next(iter(job.asked.judged_by.values())))
     _read_finished(prepared, standing)
     say(standing)
     if backend is None:
-        backend = Serial() if prepared.workers == 1 else Processes(prepared.workers)
+        backend = prepared.where.made(out / RAY_LOG)
     with closing(backend.map(worker_maker(prepared, backend), prepared.todo)) as events:
-        _follow(events, standing)
-    standing.skipped = len(write_skipped(job.asked.out))
+        for done in standing.follow(received(events, out)):
+            standing.add(done.result)
+    write_set_aside(standing, out)
+    standing.skipped = len(write_skipped(out))
     return standing
-
-
-def _follow(events: Iterable[Event], standing: Standing) -> None:
-    for event in events:
-        if isinstance(event, Done):
-            standing.add(event.result)
-        elif isinstance(event, Lost):
-            raise PgigError(f"a worker died, perhaps of memory ({event.reason}); the same command goes on")
-        elif isinstance(event, Progress):
-            standing.done += event.images
 
 
 def _read_finished(prepared: Prepared, standing: Standing) -> None:

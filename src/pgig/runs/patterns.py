@@ -47,7 +47,7 @@ def estimate_from_folder(
     if before is not None and before.layers:
         estimator.go_on_from(before)
     done: int = before.notes["done"] if before else 0
-    seen = _Seen(folder, before.notes.get("contents", "") if before else "")
+    seen = Seen(folder, before.notes.get("contents", "") if before else "")
     skipped: dict[str, str] = dict(before.notes["skipped"]) if before else {}
 
     def so_far() -> Moments:
@@ -87,12 +87,12 @@ def _resumed(
         ("images", before.notes.get("folder"), folder.digest),
         ("regime", before.notes.get("regime"), asked[0]),
         ("joins", before.notes.get("joins", "summed"), asked[1]),
-        ("preprocessing", _plain(before.preprocessing), _plain(preprocess.facts)),
+        ("preprocessing", plain(before.preprocessing), plain(preprocess.facts)),
         ("weights", before.digest, Subject.of(model).digest),
     ):
         if found != expected:
             raise PgigError(f"cannot resume from {checkpoint}: it was made with other {what}. Delete it to begin anew")
-    again = _Seen(folder, "")
+    again = Seen(folder, "")
     for name in folder.names[: before.notes["done"]] if before.notes.get("contents") else ():
         with suppress(PgigError, *DAMAGED):  # it was skipped then too, or the digest differs
             again.folder.read(name)
@@ -103,7 +103,7 @@ def _resumed(
     return before
 
 
-class _Seen:
+class Seen:
     """A folder that keeps a digest of all the files that were read from it, in order."""
 
     def __init__(self, folder: ImageFolder, digest: str) -> None:
@@ -116,6 +116,6 @@ class _Seen:
         return content
 
 
-def _plain(values: object) -> str:
+def plain(values: object) -> str:
     """Tuples come back from a file as lists."""
     return repr(values).replace("(", "[").replace(")", "]")

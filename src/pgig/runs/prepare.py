@@ -1,7 +1,9 @@
 """From a request to a job: all that can be checked before hours of work, and the configuration."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -20,12 +22,16 @@ from pgig.records.config import check_same, config_digest, read_config, write_co
 from pgig.records.part_files import is_finished
 from pgig.records.parts import PART, Part, parts_of
 from pgig.runs.backends.events import Backend
+from pgig.runs.backends.events import Worker as WorksOnParts
+from pgig.runs.delivery import made_for
 from pgig.runs.job import Job, grid_of
 from pgig.runs.labels import checked_labels, read_labels
 from pgig.runs.masks import Masks
 from pgig.runs.references import draws_references, reference_pool
 from pgig.runs.request import Request
 from pgig.runs.sections import check_reusable, known_at_once, sections_of
+from pgig.runs.sent_model import SentModel
+from pgig.runs.where import Where
 from pgig.runs.worker import Worker
 from pgig.subject.rows import check_rows
 from pgig.subject.subject import Subject
@@ -41,13 +47,15 @@ class Prepared:
 
     job: Job
     subject: Subject
+    patterns: Patterns | None
     chosen: Chosen
-    workers: int
+    where: Where
     todo: tuple[Part, ...]
 
 
 def prepare(asked: Request) -> Prepared:
     """Check, and write or compare the configuration."""
+    asked.where.check()
     grid_of(asked)
     _check_measures(asked)
     table = explainers(asked.methods)
@@ -63,7 +71,7 @@ def prepare(asked: Request) -> Prepared:
     if begun:
         check_same(asked.out, known_at_once(asked, names), partly=True)
     todo = tuple(part for part in parts_of(names) if not is_finished(asked.out, part, asked.save_attributions))
-    workers = max(1, min(asked.workers, len(todo)))
+    where = asked.where.fitted(len(todo))
     subject = Subject(load_model(asked.model, asked.weights))
     found = read_patterns(asked.patterns, subject.module) if asked.patterns else None
     if found is not None and not asked.force:
@@ -78,14 +86,14 @@ def prepare(asked: Request) -> Prepared:
         subject, [image], [torch.zeros_like(image)], asked.score, lambda x, _: subject(x[0].clone()),
         remedy="its scores cannot be measured here, where many images go through together",
     )  # fmt: skip
-    chosen = choose(_wish(asked, len(names), workers), subject, image, asked.protocol)
+    chosen = choose(_wish(asked, len(names), where.here), subject, image, asked.protocol)
     contents = reference_pool(asked, names, folder)[1] if draws_references(asked, table) else None
     job = Job(
         asked=asked, names=names, labels=labels, digest=digest, evaluator=chosen.evaluator.name,
         batch_size=chosen.batch_size, references_contents=contents, configuration="",
-        threads=asked.threads if workers == 1 else max(1, (asked.threads or torch.get_num_threads()) // workers),
+        threads=where.threads(asked.threads, torch.get_num_threads()),
     )  # fmt: skip
-    return Prepared(_configured(job, workers, found, begun), subject, chosen, workers, todo)
+    return Prepared(_configured(job, where, found, begun), subject, found, chosen, where, todo)
 
 
 def _check_measures(asked: Request) -> None:
@@ -104,18 +112,33 @@ def _check_measures(asked: Request) -> None:
 def make_worker(job: Job) -> Worker:
     """In another process: load the model anew, and choose the evaluator that the job has."""
     subject = Subject(load_model(job.asked.model, job.asked.weights))
+    patterns = read_patterns(job.asked.patterns, subject.module) if job.asked.patterns else None
+    return _worker_with(job, subject, patterns)
+
+
+def make_sent_worker(job: Job, sent: SentModel, out: Path) -> Worker:
+    """On another machine: the model was sent, and files go to a folder there."""
+    subject, patterns = sent.load()
+    return _worker_with(replace(job, asked=replace(job.asked, out=out)), subject, patterns)
+
+
+def _worker_with(job: Job, subject: Subject, patterns: Patterns | None) -> Worker:
     wish = replace(_wish(job.asked, len(job.names), 1), batch_size=job.batch_size, name=job.evaluator)
     chosen = choose(wish, subject, _first_image(job.asked, job.names), job.asked.protocol)
     if chosen.evaluator.name != job.evaluator:
         raise PgigError(f"a worker cannot use the {job.evaluator} evaluator: {chosen.note}")
-    return Worker(job, subject, chosen.evaluator)
+    return Worker(job, subject, patterns, chosen.evaluator)
 
 
-def worker_maker(prepared: Prepared, backend: Backend) -> partial[Worker]:
-    """How workers are made: here with what is loaded already, elsewhere anew."""
+def worker_maker(prepared: Prepared, backend: Backend) -> Callable[[], WorksOnParts]:
+    """How workers are made: here with what is loaded already, in other processes anew, elsewhere with what is sent."""
+    job = prepared.job
     if getattr(backend, "in_process", False):
-        return partial(Worker, prepared.job, prepared.subject, prepared.chosen.evaluator)
-    return partial(make_worker, prepared.job)
+        return partial(Worker, job, prepared.subject, prepared.patterns, prepared.chosen.evaluator)
+    if not getattr(backend, "is_far", False):
+        return partial(make_worker, job)
+    sent = partial(make_sent_worker, job, SentModel.of(job.asked.model, prepared.subject, prepared.patterns))
+    return made_for(backend, sent, job.asked.out)
 
 
 def _checked_digest(asked: Request, subject: Subject) -> str:
@@ -127,9 +150,9 @@ def _checked_digest(asked: Request, subject: Subject) -> str:
     return digest
 
 
-def _configured(job: Job, workers: int, patterns: Patterns | None, begun: bool) -> Job:
+def _configured(job: Job, where: Where, patterns: Patterns | None, begun: bool) -> Job:
     out, source = job.asked.out, job.asked.attributions_from
-    sections = sections_of(job, workers, patterns)
+    sections = sections_of(job, where, patterns)
     if source is not None:
         check_reusable(job, source, sections)
     if begun:

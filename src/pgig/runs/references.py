@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from io import BytesIO
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -35,7 +36,7 @@ def reference_pool(asked: Request, names: Sequence[str], images: ImageFolder) ->
         except (PgigError, *DAMAGED):
             continue
         contents.append(f"{name} {digest_of_file(content)}")
-        same = asked.references is None or asked.references.resolve() == asked.images.resolve()
+        same = asked.references is None or asked.references.resolve() == Path(asked.images).resolve()
         # a reference from elsewhere is never the image explained
         pool[name if same else f"{asked.references}:{name}"] = asked.preprocess.normalise(pixels)
         if len(pool) == _POOL:

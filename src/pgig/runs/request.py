@@ -10,6 +10,7 @@ from pgig.errors import PgigError
 from pgig.measures import judge_of
 from pgig.records.measure import AskedMeasure
 from pgig.records.measures import BY_ORDER, asked_measure, find_measure
+from pgig.runs.where import Where
 from pgig.vision.preprocess import Preprocess
 
 
@@ -19,7 +20,7 @@ class Request:
 
     model: str
     weights: str | None = None
-    images: Path
+    images: Path | str  # a folder or archive, or an address of such
     limit: int | None = None
     preprocess: Preprocess = field(default_factory=Preprocess)
     methods: tuple[str, ...]
@@ -36,7 +37,7 @@ class Request:
     labels: Path | None = None
     seed: int = 0
     evaluator: str = "auto"
-    workers: int = 1
+    where: Where = field(default_factory=Where)
     batch_size: int | None = None
     memory: float | None = None  # GB for kept activations
     threads: int | None = None
@@ -44,7 +45,7 @@ class Request:
     attributions_from: Path | None = None
 
     def __post_init__(self) -> None:
-        numbers = {"workers": self.workers, "batch size": self.batch_size, "threads": self.threads, "limit": self.limit}
+        numbers = {"batch size": self.batch_size, "threads": self.threads, "limit": self.limit}
         for what, number in numbers.items():
             if number is not None and number < 1:
                 raise PgigError(f"{what} must be at least 1, got {number}")

@@ -18,6 +18,7 @@ from pgig.records.parts import parts_of
 from pgig.runs.job import Job, grid_of
 from pgig.runs.masks import Masks
 from pgig.runs.request import Request
+from pgig.runs.where import Where
 from pgig.vision.image_folder import ImageFolder
 
 
@@ -41,7 +42,7 @@ def known_at_once(asked: Request, names: tuple[str, ...]) -> dict[str, dict[str,
     }  # fmt: skip
 
 
-def sections_of(job: Job, workers: int, patterns: Patterns | None) -> dict[str, Section]:
+def sections_of(job: Job, where: Where, patterns: Patterns | None) -> dict[str, Section]:
     asked = job.asked
     known = known_at_once(asked, job.names)
     return {
@@ -62,7 +63,8 @@ def sections_of(job: Job, workers: int, patterns: Patterns | None) -> dict[str, 
             "attributions_from": _text(asked.attributions_from),
         },
         "execution": {
-            "workers": workers, "batch_size": job.batch_size, "threads": asked.threads, "memory": asked.memory,
+            "backend": where.backend, "workers": where.workers,
+            "batch_size": job.batch_size, "threads": asked.threads, "memory": asked.memory,
         },
     }  # fmt: skip
 

@@ -18,7 +18,7 @@ from pgig.explainers.protocol import Explainer
 from pgig.explainers.registry import explainers
 from pgig.explainers.together import explain_group, sharing
 from pgig.files import written
-from pgig.patterns.kept import read_patterns
+from pgig.patterns.patterns import Patterns
 from pgig.records.part_files import write_records, write_sums
 from pgig.records.parts import Finished, Part
 from pgig.runs.examples import write_examples
@@ -48,14 +48,13 @@ class _PartSoFar:
 class Worker:
     """A job with its model loaded."""
 
-    def __init__(self, job: Job, subject: Subject, evaluator: Evaluator) -> None:
+    def __init__(self, job: Job, subject: Subject, patterns: Patterns | None, evaluator: Evaluator) -> None:
         self._job, self._asked = job, job.asked
         if job.threads is not None:
             torch.set_num_threads(job.threads)
         if digest_of(subject.digest) != job.digest:
             raise PgigError(f"{job.asked.model} is another model each time it is made: give it weights, or seed it")
-        found = read_patterns(job.asked.patterns, subject.module) if job.asked.patterns else None
-        self._subject = subject.with_patterns(dict(found) if found is not None and job.asked.force else found)
+        self._subject = subject.with_patterns(dict(patterns) if patterns is not None and job.asked.force else patterns)
         self._table = explainers(job.asked.methods)
         self._folder = ImageFolder.open(job.asked.images)
         self._pool = self._references() if draws_references(job.asked, self._table) else {}

@@ -1,32 +1,21 @@
 """Images in a folder, flat or one level per class, or in a zip or tar file; sorted by name."""
 
-import bz2
-import gzip
-import lzma
-import tarfile
-import zipfile
-import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from io import BytesIO
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
 
 import torch
 from PIL import Image
 from torch import Tensor
 
 from pgig.errors import PgigError
-from pgig.vision.decoding import LARGEST_FILE, too_large
+from pgig.vision.archives import DAMAGED, Archive, bounded, is_archive, open_archive
+from pgig.vision.image_address import is_address, opened_address
 from pgig.vision.preprocess import Preprocess
 
-# what reading a damaged or locked archive can raise
-DAMAGED = (
-    OSError, EOFError, KeyError, ValueError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, tarfile.TarError,
-    RuntimeError, MemoryError,
-)  # fmt: skip
-_BLOCK, _PADDING = 2**20, 64 * 2**20  # bytes: a tar file may end in zeros
+__all__ = ["DAMAGED", "ImageFolder"]
 
 
 @dataclass(frozen=True)
@@ -35,23 +24,19 @@ class ImageFolder:
     read: Callable[[str], bytes]
 
     @staticmethod
-    def open(path: Path) -> "ImageFolder":
+    def open(place: Path | str) -> "ImageFolder":
+        """A folder, a zip or tar file, a folder of such files; here, or at an address such as s3://bucket/folder."""
+        if is_address(str(place)):
+            return _sorted(*opened_address(str(place)), str(place))
+        path = Path(place)
         if path.is_dir():
             found = [p for p in [*path.glob("*"), *path.glob("*/*")] if p.is_file() or _leads_nowhere(p)]
             names = [p.relative_to(path).as_posix() for p in found]
-            return _sorted(names, lambda name: _file_bytes(path / name), path)
-        if path.is_file() and zipfile.is_zipfile(path):
-            try:
-                archive = zipfile.ZipFile(path)
-            except DAMAGED as error:
-                raise PgigError(f"the archive {path} is damaged: {error}") from error
-            names = [name for name in archive.namelist() if name[-1:] != "/"]
-            return _sorted(names, lambda name: _zip_bytes(archive, name), path)
-        if path.is_file() and (opened := _tar(path)) is not None:
-            tar, members = opened, _members(path, opened)
-            return _sorted(list(members), lambda name: _tar_bytes(tar, members[name]), path)
-        if path.is_file() and _is_cut_zip(path):
-            raise PgigError(f"the archive {path} is damaged: it begins as a zip file and does not end as one")
+            if not any(map(_is_image, names)) and (shards := sorted(name for name in names if is_archive(name))):
+                return _sorted(*_together({name: _opened(path / name) for name in shards}), str(path))
+            return _sorted(names, lambda name: _file_bytes(path / name), str(path))
+        if path.is_file():
+            return _sorted(*_opened(path), str(path))
         raise PgigError(f"no images at {path}: expected a folder, a zip or a tar file")
 
     def first(self, limit: int | None) -> "ImageFolder":
@@ -88,9 +73,30 @@ class ImageFolder:
                 yield begin + len(names), torch.stack(found)
 
 
-def _sorted(names: list[str], read: Callable[[str], bytes], path: Path) -> ImageFolder:
-    endings = Image.registered_extensions()
-    images = sorted(n for n in set(names) if PurePosixPath(n).suffix.lower() in endings and not _is_hidden(n))
+def _opened(path: Path) -> Archive:
+    archive = open_archive(path.open("rb"), str(path))
+    if archive is None:
+        raise PgigError(f"no images at {path}: expected a folder, a zip or a tar file")
+    return archive
+
+
+def _together(shards: Mapping[str, Archive]) -> Archive:
+    """Several archives as one; names begin with the archive's."""
+    places = {f"{shard}/{name}": (shard, name) for shard, archive in shards.items() for name in archive.names}
+    return Archive(list(places), lambda name: shards[places[name][0]].read(places[name][1]))
+
+
+def _is_image(name: str) -> bool:
+    return PurePosixPath(name).suffix.lower() in Image.registered_extensions() and not _is_hidden(name)
+
+
+def _file_bytes(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return bounded(file, path.stat().st_size)
+
+
+def _sorted(names: list[str], read: Callable[[str], bytes], path: str) -> ImageFolder:
+    images = sorted(filter(_is_image, set(names)))
     if not images:
         raise PgigError(f"no images in {path} or its folders")
     for name in images:
@@ -116,72 +122,3 @@ def _is_text(name: str) -> bool:
 def _is_hidden(name: str) -> bool:
     """macOS leaves such files beside the real ones."""
     return "__MACOSX" in name or PurePosixPath(name).name.startswith("._")
-
-
-def _is_cut_zip(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(4) == b"PK\x03\x04"
-
-
-_PACKED = {b"\x1f\x8b": "r:gz", b"BZh": "r:bz2", b"\xfd7zXZ\x00": "r:xz"}  # by the first bytes
-
-
-def _tar(path: Path) -> tarfile.TarFile | None:
-    """By its first bytes: to try all ways of unpacking would read some files to their ends."""
-    try:
-        with path.open("rb") as file:
-            head = file.read(8)
-        mode: Any = next((way for mark, way in _PACKED.items() if head.startswith(mark)), "r:")
-        return tarfile.open(path, mode) if any(head) else None
-    except DAMAGED:
-        return None
-
-
-def _members(path: Path, tar: tarfile.TarFile) -> dict[str, tarfile.TarInfo]:
-    """The files in a tar file, read to its end: where it is damaged, what comes behind would be missing silently."""
-    try:
-        packed = isinstance(tar.fileobj, gzip.GzipFile | bz2.BZ2File | lzma.LZMAFile)
-        members = {}
-        for member in tar:
-            if packed and member.size > LARGEST_FILE:  # to pass over it would be to unpack it
-                raise PgigError(f"{path} holds {member.name}, {too_large(member.size)}: unpack the archive")
-            if member.isfile():
-                members[member.name] = member
-        if packed and tar.fileobj is not None:
-            _check_end(tar.fileobj)
-    except PgigError:
-        raise
-    except DAMAGED as error:
-        raise PgigError(f"the archive {path} is damaged: {error or type(error).__name__}") from error
-    return members
-
-
-def _check_end(file: Any) -> None:
-    """What is packed has its checksum at the end."""
-    for _ in range(_PADDING // _BLOCK):
-        if not file.read(_BLOCK):
-            return
-    raise tarfile.TarError(f"more than {_PADDING / 2**20:.0f} MB behind its last file")
-
-
-def _file_bytes(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return _bounded(file, path.stat().st_size)
-
-
-def _zip_bytes(archive: zipfile.ZipFile, name: str) -> bytes:
-    with archive.open(name) as file:
-        return _bounded(file, archive.getinfo(name).file_size)
-
-
-def _tar_bytes(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
-    file = tar.extractfile(member)
-    return b"" if file is None else _bounded(file, member.size)
-
-
-def _bounded(file: IO[bytes], size: int) -> bytes:
-    """All of a file; its stated size need not be true."""
-    content = file.read(LARGEST_FILE + 1) if size <= LARGEST_FILE else b""
-    if size > LARGEST_FILE or len(content) > LARGEST_FILE:
-        raise PgigError(too_large(max(size, len(content))))
-    return content

@@ -65,6 +65,18 @@ def load_model(model: str, weights: str | None = None) -> nn.Module:
     return _checked(module.eval())
 
 
+def model_with(model: str, state: Mapping[str, Tensor]) -> nn.Module:
+    """A model of this name, as `load_model` makes it, with weights that are there already."""
+    if is_elsewhere(model):
+        module = load_elsewhere(model, "random")
+    elif is_factory(model):
+        module = _from_factory(model)
+    else:
+        module = MODELS[model](model, _classes(model, state))
+    load_weights(module, state)
+    return _checked(module.eval())
+
+
 def default_preprocess(model: str, weights: str | None) -> Preprocess:
     """As a model, or its weights, want images."""
     if weights and weights.endswith(".npz"):

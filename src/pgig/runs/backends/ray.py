@@ -47,8 +47,10 @@ class Ray:
             return
         own = self.workers or 2
         cpus, gpus = own * self.cpus_per_worker, math.ceil(own * self.gpus_per_worker)
-        with connected(self.address, cpus, gpus, self.log) as ray:
-            crew = _Crew(ray, self, make_worker, Handing(parts), self._count(ray))
+        with connected(self.address, cpus, gpus, self.log) as (ray, folder):
+            crew = _Crew(
+                ray, self, make_worker, Handing(parts), self._count(ray), None if folder is None else str(folder)
+            )
             try:
                 yield from crew.events()
             finally:
@@ -92,6 +94,7 @@ class _Crew:
     make_worker: Callable[[], Worker]
     handing: Handing
     count: int
+    scratch: str | None  # where actors may leave what they did not finish
     _hands: dict[int, _Hand] = field(default_factory=dict)
     _made: Any = None  # the reference to make_worker: sent to a node once
     _next: int = 0
@@ -118,7 +121,7 @@ class _Crew:
             "max_task_retries": 0, "scheduling_strategy": "SPREAD",
         }  # fmt: skip
         while len(self._hands) < min(self.count, self.handing.left):
-            made = self.ray.remote(Actor).options(**options).remote(self._next, str(Path.cwd()))
+            made = self.ray.remote(Actor).options(**options).remote(self._next, str(Path.cwd()), self.scratch)
             self._hands[self._next] = _Hand(made, self._next, made.load.remote(self._made))
             self._next += 1
 

@@ -1,6 +1,7 @@
 """What an actor on Ray does: load a worker once, then take parts, and say how it goes."""
 
 import os
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
@@ -19,8 +20,9 @@ class Raised:
 class Actor:
     """Holds a loaded worker."""
 
-    def __init__(self, number: int, folder: str) -> None:
+    def __init__(self, number: int, folder: str, scratch: str | None) -> None:
         self._number = number
+        tempfile.tempdir = scratch  # an actor that is killed cleans nothing up: with Ray of our own, its folder goes
         with suppress(OSError):  # relative paths mean what they mean to the driver, where its folder is
             os.chdir(folder)
         self._worker: Worker | None = None

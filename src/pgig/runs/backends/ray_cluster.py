@@ -33,18 +33,18 @@ def ray_module() -> Any:
 
 
 @contextmanager
-def connected(address: str | None, cpus: float, gpus: float, log: Path | None) -> Iterator[Any]:
-    """Ray, connected. cpus, gpus: of a Ray of our own. Nothing of this process stays changed."""
+def connected(address: str | None, cpus: float, gpus: float, log: Path | None) -> Iterator[tuple[Any, Path | None]]:
+    """Ray, connected, and its folder where it is our own. cpus, gpus: of such a one. Nothing stays changed here."""
     with ExitStack() as stack:
         stack.enter_context(_environment({**_QUIET, **({} if address else _LOOPBACK)}))
         ray = ray_module()
         if ray.is_initialized():  # the caller's own: used, and left alone
-            yield ray
+            yield ray, None
             return
         stack.enter_context(_signals_kept())
         stack.enter_context(_said_to(log))
         stack.enter_context(_printed_to_the_log(ray))
-        quiet = {"log_to_driver": False, "configure_logging": False}
+        quiet = {"log_to_driver": False, "logging_level": logging.INFO}
         if address is not None:
             try:
                 ray.init(address=address, **quiet)
@@ -52,7 +52,7 @@ def connected(address: str | None, cpus: float, gpus: float, log: Path | None) -
                 reason = " ".join(str(error).split())
                 raise PgigError(f"cannot reach Ray at {address!r}: {reason}") from error
             stack.callback(ray.shutdown)
-            yield ray
+            yield ray, None
             return
         folder = Path(tempfile.mkdtemp(prefix="pgig-ray-"))  # short: sockets have short names
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
@@ -63,7 +63,7 @@ def connected(address: str | None, cpus: float, gpus: float, log: Path | None) -
             )  # fmt: skip
         stack.callback(_keep_logs, folder, log)
         stack.callback(ray.shutdown)
-        yield ray
+        yield ray, folder
 
 
 def _cluster_off(ray: Any) -> AbstractContextManager[None]:
@@ -96,16 +96,15 @@ def _replaced(module: Any, name: str, value: object) -> Iterator[None]:
 
 @contextmanager
 def _environment(values: dict[str, str]) -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in values}
+    """Ray adds variables of its own, which would hold for the next Ray of this process."""
+    before = dict(os.environ)
     os.environ.update(values)
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        for name in os.environ.keys() - before.keys():
+            del os.environ[name]
+        os.environ.update(before)
 
 
 @contextmanager

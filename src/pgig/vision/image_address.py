@@ -1,0 +1,49 @@
+"""Images at an address that fsspec knows: s3://bucket/photos, gs://, file:///data/photos.zip, memory://."""
+
+from typing import Any
+
+from pgig.errors import PgigError
+from pgig.vision.archives import DAMAGED, Archive, bounded, open_archive
+
+
+def is_address(place: str) -> bool:
+    return "://" in place
+
+
+def opened_address(address: str) -> Archive:
+    """A folder, flat or one level per class, or a zip or tar file."""
+    system, path = _system(address)
+    try:
+        if system.isdir(path):
+            files = [name for name in system.find(path, maxdepth=2) if name != path]
+            names = {name.removeprefix(path.rstrip("/")).lstrip("/"): name for name in files}
+            return Archive(list(names), lambda name: _read(system, names[name]))
+        if not system.isfile(path):
+            raise PgigError(f"no images at {address}: expected a folder, a zip or a tar file")
+        archive = open_archive(system.open(path, "rb"), address)
+    except DAMAGED as error:
+        if isinstance(error, PgigError):
+            raise
+        raise PgigError(f"cannot read {address}: {error or type(error).__name__}") from error
+    if archive is None:
+        raise PgigError(f"no images at {address}: expected a folder, a zip or a tar file")
+    return archive
+
+
+def _read(system: Any, path: str) -> bytes:
+    with system.open(path, "rb") as file:
+        return bounded(file, int(system.size(path) or 0))
+
+
+def _system(address: str) -> tuple[Any, str]:
+    try:
+        from fsspec.core import url_to_fs
+    except ImportError as error:
+        raise PgigError(f"images at {address} need fsspec: pip install fsspec") from error
+    try:
+        system, path = url_to_fs(address)
+        return system, path
+    except ImportError as error:  # fsspec names the package that is missing
+        raise PgigError(f"cannot read {address}: {' '.join(str(error).split())}") from error
+    except (ValueError, OSError) as error:
+        raise PgigError(f"cannot read {address}: {error}") from error
