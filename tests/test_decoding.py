@@ -12,7 +12,7 @@ import torch
 from PIL import Image, ImageOps
 
 from pgig.errors import PgigError
-from pgig.vision import Preprocess, decoding
+from pgig.vision import Preprocess, archives, decoding
 from pgig.vision.image_folder import ImageFolder
 
 PIXELS = numpy.random.default_rng(0).integers(0, 255, (24, 32, 3), numpy.uint8)

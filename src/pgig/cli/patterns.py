@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pgig.cli.app import app
+from pgig.cli.backend_options import BackendOptions
 from pgig.cli.groups import grouped
 from pgig.cli.options import ModelOptions, PreprocessOptions, Threads, regime_of
-from pgig.cli.terminal import console, progress_of, stoppable, visible
+from pgig.cli.terminal import console, goes_on, progress_of, standing_of, stoppable, visible
 from pgig.errors import PgigError
 from pgig.files import check_target
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from pgig.patterns.patterns import Patterns
+    from pgig.runs.where import Where
     from pgig.vision.preprocess import Preprocess
 
 
@@ -63,6 +65,7 @@ def patterns(
     network: ModelOptions,
     asked: EstimationOptions,
     image: PreprocessOptions,
+    place: BackendOptions,
     out: Annotated[
         Path | None, typer.Option(help="Patterns file to write (safetensors); without, only kept for commands to find.")
     ] = None,
@@ -74,14 +77,17 @@ def patterns(
 ) -> None:
     """Estimate patterns of a model from images, for PGIG and pattern attribution.
 
-    Labels are not needed, and one pass is enough. ctrl-C keeps what was done, and --resume goes on from there. The
-    patterns are also kept in a cache ($PGIG_CACHE), where other commands find them by the weights they belong to. Ends
-    with a verdict on them in one line.
+    Labels are not needed, and one pass is enough. With --backend or several --workers, images are summed up in fixed
+    shards: the same bits whoever works on them, and to rounding those of one worker without it. ctrl-C keeps what was
+    done, and --resume goes on from there. The patterns are also kept in a cache ($PGIG_CACHE), where other commands
+    find them by the weights they belong to. Ends with a verdict on them in one line.
 
     Examples:
     `pgig patterns --images photos/`
 
     `pgig patterns --model vgg16 --weights default --images imagenet/val --limit 5000 --out vgg16.safetensors`
+
+    `pgig patterns --model vgg16 --weights default --images imagenet/val --backend ray --address auto`
 
     `pgig patterns --model mynet:make --images photos.zip --size 64 --resize 64 --out mynet.safetensors`
 
@@ -93,6 +99,7 @@ def patterns(
     `pgig patterns --model vgg16 --weights vgg16.npz --import patterns.npz --out vgg16.safetensors`
     """
     from pgig.patterns.kept import keep_patterns, why_not_kept
+    from pgig.runs.sharded_patterns import discard
     from pgig.vision.models import load_model
     from pgig.vision.published import read_published_patterns
 
@@ -109,13 +116,16 @@ def patterns(
     if imported is not None:
         found = read_published_patterns(imported).for_model(model)
     else:
-        found = _estimated(model, network.model, asked, image.preprocess(network.model, network.weights), beside)
+        found = _estimated(
+            model, network, asked, image.preprocess(network.model, network.weights), beside, place.where(), threads
+        )
     found = found.with_facts(regime=asked.regime if imported is None else "published")
     if out is not None:
         found.save(out)
     kept = None if cannot else keep_patterns(found)
     if imported is None and asked.moments is None:
         asked.checkpoint(beside).unlink(missing_ok=True)
+        discard(asked.checkpoint(beside).with_suffix(""))
     health = found.health()
     console.print(f"verdict: {health.verdict}", highlight=False, soft_wrap=True)
     if table:
@@ -127,12 +137,21 @@ def patterns(
 
 
 def _estimated(
-    model: "nn.Module", name: str, asked: EstimationOptions, preprocess: "Preprocess", out: Path
+    model: "nn.Module",
+    network: ModelOptions,
+    asked: EstimationOptions,
+    preprocess: "Preprocess",
+    out: Path,
+    where: "Where",
+    threads: int | None,
 ) -> "Patterns":
     from pgig.patterns.choice import patterns_by_quality
     from pgig.patterns.quality import signal_quality
     from pgig.patterns.regimes import asks_for_quality, check_joins
     from pgig.runs.patterns import estimate_from_folder
+    from pgig.runs.sharded_patterns import PatternsJob, discard, estimate_on
+    from pgig.runs.shards import shard_count
+    from pgig.subject.subject import Subject
     from pgig.vision.image_folder import ImageFolder
     from pgig.vision.models import check_image
 
@@ -143,17 +162,31 @@ def _estimated(
         raise PgigError("the quality regime is chosen on images that patterns have not seen", lacks="held-out images")
     check_joins(asked.joins)  # type: ignore[arg-type]
     checkpoint = asked.checkpoint(out)
-    if asked.moments is None and not asked.resume and checkpoint.exists():
+    begun = next((path for path in (checkpoint, checkpoint.with_suffix("")) if path.exists()), None)
+    if asked.moments is None and not asked.resume and begun is not None:
         raise PgigError(
-            f"{checkpoint} holds what an unfinished estimation has done: give --resume to go on, or delete it to "
-            "begin anew"
+            f"{begun} holds what an unfinished estimation has done: give --resume to go on, or delete it to begin anew"
         )
     console.print(f"{len(folder.names)} images of {asked.images}; {preprocess}", highlight=False, soft_wrap=True)
-    with stoppable(checkpoint) as stop, progress_of(f"patterns of {name}", "images") as progress:
-        moments, skipped = estimate_from_folder(
-            model, folder, preprocess, checkpoint, regime=regime, joins=asked.joins,  # type: ignore[arg-type]
-            batch_size=asked.batch_size, resume=asked.resume, progress=progress, stop=stop,
+    if where.backend is None and (where.workers or 1) == 1:
+        with stoppable(checkpoint) as stop, progress_of(f"patterns of {network.model}", "images") as progress:
+            moments, skipped = estimate_from_folder(
+                model, folder, preprocess, checkpoint, regime=regime, joins=asked.joins,  # type: ignore[arg-type]
+                batch_size=asked.batch_size, resume=asked.resume, progress=progress, stop=stop,
+            )  # fmt: skip
+    else:
+        job = PatternsJob(
+            model=network.model, weights=network.weights, images=str(asked.images), names=folder.names,
+            shards=shard_count(len(folder.names)),
+            preprocess=preprocess, regime=regime, joins=asked.joins,  # type: ignore[arg-type]
+            batch_size=asked.batch_size, out=checkpoint.with_suffix(""), threads=threads,
         )  # fmt: skip
+        if not asked.resume:
+            discard(job.out)
+        with goes_on(job.out, "the same command with --resume"), standing_of(f"patterns of {network.model}") as say:
+            moments, skipped = estimate_on(where, job, Subject.of(model), say)
+        if asked.moments is not None:
+            moments.save(asked.moments)
     by_quality = asks_for_quality(regime)
     if not by_quality:
         found = moments.patterns()

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from pgig.cli.app import app
+from pgig.cli.backend_options import BackendOptions
 from pgig.cli.groups import grouped
 from pgig.cli.options import (
     Images,
@@ -16,7 +17,7 @@ from pgig.cli.options import (
     check_apart,
     patterns_file,
 )
-from pgig.cli.terminal import console, errors, goes_on, progress_of
+from pgig.cli.terminal import console, errors, goes_on, standing_of
 from pgig.errors import PgigError
 from pgig.files import check_target
 
@@ -28,6 +29,7 @@ def randomize(
     images: Images,
     out: Annotated[Path, typer.Option(help="Folder of the run; given again, it goes on.")],
     image: PreprocessOptions,
+    place: BackendOptions,
     patterns: PatternsOption = "auto",
     estimate_from: Annotated[
         Path | None,
@@ -58,6 +60,8 @@ def randomize(
     `pgig randomize --model vgg16 --weights default --patterns vgg16.safetensors --images val --estimate-from train
     --layers 6 --out sanity`
 
+    `pgig randomize --images photos --backend processes --workers 4 --out sanity`
+
     `pgig randomize --model mynet:make --images photos --methods gradient,integrated_gradients --out sanity`
     """
     from pgig.explainers.registry import explainers, names_in
@@ -76,16 +80,19 @@ def randomize(
     model = load_model(network.model, network.weights)
     chosen = names_in(methods)
     file = patterns_file(patterns, lambda: model) if needing_patterns(explainers(chosen)) else None
+    found = None if file is None else read_patterns(file, model)
+    ImageFolder.open(images)  # before there is a folder of the run
     job = Randomization(
-        model=network.model, images=ImageFolder.open(images).first(limit),
+        model=network.model, weights=network.weights, place=images, limit=limit,
         preprocess=image.preprocess(network.model, network.weights), methods=tuple(chosen), out=out,
-        patterns=None if file is None else read_patterns(file, model),
-        estimation=ImageFolder.open(estimate_from).first(estimate_limit) if estimate_from else None,
+        estimation_place=estimate_from, estimation_limit=estimate_limit, threads=threads,
         modes=listed, layers=layers, score=score, seed=seed,  # type: ignore[arg-type]
     )  # fmt: skip
     with owned(out):
-        with goes_on(out), progress_of(f"{out.name}: randomised layers", "images") as progress:
-            run_randomization(job, model, progress)
+        with goes_on(out), standing_of(f"{out.name}: randomised layers") as say:
+            headway = run_randomization(job, model, found, say, place.where())
+        if headway.aside:
+            raise PgigError(f"{len(headway.aside)} stages were the end of every worker that tried them: see {out}")
         from pgig.report.randomization import write_randomization  # matplotlib is slow to load
 
         page = write_randomization(out)

@@ -64,14 +64,12 @@ def stoppable(checkpoint: Path) -> Iterator[Callable[[], bool]]:
 
 
 @contextmanager
-def goes_on(folder: Path) -> Iterator[None]:
+def goes_on(folder: Path, how: str = "the same command") -> Iterator[None]:
     """Say, when a run is stopped, what becomes of it."""
     try:
         yield
     except (KeyboardInterrupt, SystemExit) as stop:
-        errors.print(
-            f"stopped; what is finished is in {folder}: the same command goes on", highlight=False, soft_wrap=True
-        )
+        errors.print(f"stopped; what is finished is in {folder}: {how} goes on", highlight=False, soft_wrap=True)
         sys.exit(130 if isinstance(stop, KeyboardInterrupt) else stop.code)
 
 

@@ -7,9 +7,11 @@ import typer
 from rich.table import Table
 
 from pgig.cli.app import app
+from pgig.cli.backend_options import BackendOptions
 from pgig.cli.embedded import EmbeddedModel, Out, variant_of
+from pgig.cli.groups import grouped
 from pgig.cli.options import Threads
-from pgig.cli.terminal import console, progress_of, shortened
+from pgig.cli.terminal import console, progress_of, shortened, standing_of
 from pgig.errors import PgigError
 from pgig.files import check_target
 
@@ -18,7 +20,9 @@ if TYPE_CHECKING:
 
 
 @app.command()
+@grouped
 def truth(
+    place: BackendOptions,
     out: Out = Path("truth"),
     setting: Annotated[
         list[str] | None,
@@ -41,6 +45,8 @@ def truth(
     Examples:
     `pgig truth --images 64`
 
+    `pgig truth --images 1024 --backend processes --workers 4`
+
     `pgig truth --setting suppressor --methods pgig,integrated_gradients,captum.attr:Saliency`
     """
     from pgig.explainers.registry import explainers
@@ -48,7 +54,8 @@ def truth(
     from pgig.report.page import write_figure
     from pgig.report.synthetic import write_truth
     from pgig.report.truth import truth_bars
-    from pgig.synthetic import embedded, embedded_patterns, truth_test
+    from pgig.runs.truth import TruthJob, run_truth
+    from pgig.synthetic import embedded, embedded_patterns
     from pgig.synthetic.images import SETTINGS
 
     chosen = list(dict.fromkeys(setting or SETTINGS))
@@ -64,15 +71,15 @@ def truth(
     if needing_patterns(table):
         with progress_of("estimating patterns", "images") as progress:
             patterns = embedded_patterns(network, progress=progress)
-    tests = {}
-    for name in chosen:
-        with progress_of(f"{name}: {len(table)} methods", "images") as progress:
-            tests[name] = truth_test(
-                name, table, model=network, images=images, seed=seed, score=score,  # type: ignore[arg-type]
-                patterns=patterns, progress=progress,
-            )  # fmt: skip
-        _print_truth(tests[name])
-        _write_examples(tests[name], out)
+    job = TruthJob(
+        settings=tuple(chosen), methods=methods, model=variant_of(model), images=images, seed=seed,
+        score=score, threads=threads,  # type: ignore[arg-type]
+    )  # fmt: skip
+    with standing_of(f"{', '.join(chosen)}: {len(table)} methods") as say:
+        tests = run_truth(job, patterns, out, say, place.where())
+    for test in tests.values():
+        _print_truth(test)
+        _write_examples(test, out)
     for stale in {*out.glob("examples-*.png")} - {out / f"examples-{name}.png" for name in tests}:
         stale.unlink()  # of an earlier test in the same folder
     (out / "truth-comparisons.csv").unlink(missing_ok=True)

@@ -55,7 +55,7 @@ class Prepared:
 
 def prepare(asked: Request) -> Prepared:
     """Check, and write or compare the configuration."""
-    asked.where.check()
+    asked.where.check(asked.images, asked.references)
     grid_of(asked)
     _check_measures(asked)
     table = explainers(asked.methods)

@@ -18,7 +18,7 @@ from pgig.runs.backends.events import Backend
 from pgig.runs.delivery import made_for, received
 from pgig.runs.patterns import Seen, plain
 from pgig.runs.sent_model import SentModel
-from pgig.runs.shards import Branch, branch_of, branches, part_of, shard_count, shards_of
+from pgig.runs.shards import Branch, branch_of, branches, part_of, shards_of
 from pgig.runs.standing import Headway, write_set_aside
 from pgig.runs.where import RAY_LOG, Where
 from pgig.subject.subject import Subject
@@ -38,6 +38,7 @@ class PatternsJob:
     weights: str | None
     images: Path | str
     names: tuple[str, ...]
+    shards: int  # into which these are cut: `shard_count` of them
     preprocess: Preprocess
     regime: Regimes = "auto"
     joins: Joins = "summed"
@@ -50,10 +51,10 @@ def estimate_on(
     where: Where, job: PatternsJob, subject: Subject, say: Callable[[Headway], object], backend: Backend | None = None
 ) -> tuple[Moments, dict[str, str]]:
     """Moments, and the images that were skipped with the reasons. What is in the folder already is not done again."""
-    where.check()
+    where.check(job.images)
     if job.batch_size < 1:
         raise PgigError(f"batch size must be at least 1, got {job.batch_size}")
-    shards = shards_of(job.names)
+    shards = shards_of(job.names, job.shards)
     finished = _finished(job, subject)
     todo = branches(len(shards), max(_AT_LEAST, 2 * (where.workers or len(shards))), list(finished))
     where = where.fitted(len(todo))
@@ -88,7 +89,7 @@ class PatternsWorker:
         if job.threads is not None:
             torch.set_num_threads(job.threads)
         self._folder = ImageFolder.open(job.images)
-        self._shards = shards_of(job.names)
+        self._shards = shards_of(job.names, job.shards)
 
     def run(self, part: Part) -> Generator[int, None, None]:
         branch = branch_of(part)
@@ -154,7 +155,7 @@ def _asked(job: PatternsJob) -> dict[str, object]:
 def _finished(job: PatternsJob, subject: Subject) -> dict[Branch, Path]:
     """Branches that are there, checked; none lies in another."""
     found: dict[Branch, Path] = {}
-    known = {branch.name: branch for branch in _all(Branch(0, shard_count(len(job.names))))}
+    known = {branch.name: branch for branch in _all(Branch(0, job.shards))}
     for path in sorted((job.out / PIECES).glob("shards-*.safetensors")):
         if path.name not in known:
             raise PgigError(f"{path} is of another list of images. Delete {job.out} to begin anew")
@@ -175,7 +176,9 @@ def _check(before: Moments, branch: Branch, job: PatternsJob, subject: Subject, 
             told = {"folder": "images"}.get(what, what)
             raise PgigError(f"cannot go on from {path}: it was made with other {told}. Delete {job.out} to begin anew")
     folder = ImageFolder.open(job.images)
-    for shard, contents in zip(shards_of(job.names)[branch.first : branch.end], before.notes["contents"], strict=True):
+    for shard, contents in zip(
+        shards_of(job.names, job.shards)[branch.first : branch.end], before.notes["contents"], strict=True
+    ):
         again = Seen(ImageFolder(shard, folder.read), "")
         for name in shard:
             with suppress(PgigError, *DAMAGED):  # it was skipped then too, or the digest differs
@@ -192,5 +195,5 @@ def _added_up(job: PatternsJob) -> tuple[Moments, dict[str, str]]:
         path = job.out / PIECES / branch.name
         return Moments.load(path) if path.is_file() else None
 
-    total = Branch(0, shard_count(len(job.names))).folded(kept, _both)
+    total = Branch(0, job.shards).folded(kept, _both)
     return total, dict(total.notes["skipped"])

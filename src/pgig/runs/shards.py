@@ -48,8 +48,8 @@ def shard_count(images: int) -> int:
     return max(1, min(MOST, -(-images // LEAST_IMAGES)))
 
 
-def shards_of(names: Sequence[str]) -> list[tuple[str, ...]]:
-    count = shard_count(len(names))
+def shards_of(names: Sequence[str], count: int) -> list[tuple[str, ...]]:
+    """As many, of the same size but for one image."""
     ends = [round(len(names) * number / count) for number in range(count + 1)]
     return [tuple(names[a:b]) for a, b in pairwise(ends)]
 

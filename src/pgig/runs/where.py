@@ -67,12 +67,14 @@ class Where:
             return asked or self.cpus_per_worker or 1
         return asked if (self.workers or 1) == 1 else max(1, (asked or usual) // (self.workers or 1))
 
-    def check(self) -> None:
-        """Before anything is computed: is there what it takes?"""
+    def check(self, *places: object) -> None:
+        """Before anything is computed: is there what it takes? places: of images, read where the work is done."""
         if self.is_far:
             ray_module()
+        if any(str(place).startswith("memory://") for place in places) and not isinstance(self.made(None), Serial):
+            raise PgigError("images in memory:// are in this process alone: take the serial backend")
 
-    def made(self, log: Path) -> Backend:
+    def made(self, log: Path | None) -> Backend:
         if self.backend == "ray":
             return Ray(
                 workers=self.workers, cpus_per_worker=self.cpus_per_worker or 1, gpus_per_worker=self.gpus_per_worker,

@@ -6,9 +6,11 @@ from typing import Any, get_args
 
 import numpy
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from pgig.errors import PgigError
+from pgig.explainers.protocol import Explainer
 from pgig.explainers.registry import explainers
 from pgig.explainers.together import explain_group, needing_patterns
 from pgig.methods.rules import plain
@@ -103,35 +105,74 @@ def truth_test(
     Subject(network).check([plain])
     if patterns is None and needing_patterns(table):
         patterns = embedded_patterns(network)
+    shown = TruthImages.of(setting, network, images, seed)
     subject = Subject(network, patterns)
-    references = samples(setting, 64, seed=seed, purpose="references").x
-    drawn = samples(setting, images, seed=seed)
-    with torch.no_grad():
-        right = torch.cat([network(x).argmax(1) for x in torch.split(drawn.x, 64)]) == drawn.label
-    if not right.any():
-        raise PgigError("the model classifies none of the images correctly: there is nothing to explain")
-    chosen = right.nonzero()[:, 0].tolist()
-    parts: dict[str, list[Scores]] = {name: [] for name in table}
-    kept: dict[str, list[Tensor]] = {name: [] for name in table}
-    for start in range(0, len(chosen), _BATCH):
-        ids = chosen[start : start + _BATCH]
-        context = Context(score=score, seed=seed, ids=ids, references=references)
-        found = explain_group(table, subject, drawn.x[ids], drawn.label[ids], context)
-        for name, attributions in found.items():
-            parts[name].append(truth_scores(attributions, drawn.mask[ids]))
-            kept[name].append(attributions[: max(0, examples - start)])
+    parts: list[TruthPart] = []
+    for ids in shown.batches:
+        parts.append(explained_part(table, subject, shown, ids, score))
         if progress is not None:
-            progress(start + len(ids), len(chosen))
-    scores = {
-        name: {c: numpy.concatenate([part[c] for part in found]) for c in COLUMNS} for name, found in parts.items()
-    }
-    scores["chance"] = chance(drawn.mask[chosen])
-    shown = chosen[:examples]
+            progress(sum(len(part.ids) for part in parts), len(shown.chosen))
+    return gathered(setting, shown, parts, examples)
+
+
+@dataclass(frozen=True)
+class TruthImages:
+    """The images of a test, and which of them are explained: those that the model gets right."""
+
+    drawn: Samples
+    references: Tensor
+    chosen: tuple[int, ...]
+    accuracy: float
+    seed: int
+
+    @staticmethod
+    def of(setting: str, network: nn.Module, images: int, seed: int) -> "TruthImages":
+        drawn = samples(setting, images, seed=seed)
+        with torch.no_grad():
+            right = torch.cat([network(x).argmax(1) for x in torch.split(drawn.x, 64)]) == drawn.label
+        if not right.any():
+            raise PgigError("the model classifies none of the images correctly: there is nothing to explain")
+        references = samples(setting, 64, seed=seed, purpose="references").x
+        return TruthImages(drawn, references, tuple(right.nonzero()[:, 0].tolist()), float(right.float().mean()), seed)
+
+    @property
+    def batches(self) -> list[tuple[int, ...]]:
+        """Those explained together."""
+        return [self.chosen[start : start + _BATCH] for start in range(0, len(self.chosen), _BATCH)]
+
+
+@dataclass(frozen=True)
+class TruthPart:
+    ids: tuple[int, ...]
+    scores: Mapping[str, Scores]  # by method
+    attributions: Mapping[str, NDArray[numpy.float32]]  # of all images
+
+
+def explained_part(
+    table: Mapping[str, Explainer], subject: Subject, shown: TruthImages, ids: tuple[int, ...], score: Score
+) -> TruthPart:
+    rows, drawn = list(ids), shown.drawn
+    context = Context(score=score, seed=shown.seed, ids=rows, references=shown.references)
+    found = explain_group(table, subject, drawn.x[rows], drawn.label[rows], context)
+    return TruthPart(
+        ids,
+        {name: truth_scores(attributions, drawn.mask[rows]) for name, attributions in found.items()},
+        {name: attributions.detach().numpy() for name, attributions in found.items()},
+    )
+
+
+def gathered(setting: str, shown: TruthImages, parts: Sequence[TruthPart], examples: int = 4) -> TruthTest:
+    """parts: in the order of the images."""
+    methods = list(parts[0].scores)
+    scores = {m: {c: numpy.concatenate([part.scores[m][c] for part in parts]) for c in COLUMNS} for m in methods}
+    scores["chance"] = chance(shown.drawn.mask[list(shown.chosen)])
+    first = list(shown.chosen[:examples])
+    kept = {m: numpy.concatenate([part.attributions[m] for part in parts])[:examples] for m in methods}
     return TruthTest(
         setting,
-        float(right.float().mean()),
-        tuple(chosen),
+        shown.accuracy,
+        shown.chosen,
         scores,
-        Samples(drawn.x[shown], drawn.label[shown], drawn.mask[shown]),
-        {name: torch.cat(found) for name, found in kept.items()},
+        Samples(shown.drawn.x[first], shown.drawn.label[first], shown.drawn.mask[first]),
+        {m: torch.from_numpy(found) for m, found in kept.items()},
     )
