@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 READY = $(VENV)/.ready
 
-.PHONY: demo test style check bench peers faults zoo reproduction docs clean
+.PHONY: demo test style check bench peers faults cluster zoo reproduction docs clean
 
 demo: $(READY)
 	$(BIN)/pgig demo --out demo
@@ -30,6 +30,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/joins.py --out benchmarks/results
 	$(BIN)/python benchmarks/measures.py --quantus --out benchmarks/results
 	$(BIN)/python benchmarks/large_report.py --out benchmarks/results
+	$(BIN)/python benchmarks/scaling.py --out benchmarks/results
 
 # two minutes: Captum's own tests against pgig.captum: make peers CAPTUM=a checkout of pytorch/captum
 peers: $(READY)
@@ -40,6 +41,10 @@ peers: $(READY)
 faults: $(READY)
 	$(BIN)/python tests/faults/run_campaigns.py --write
 	HYPOTHESIS_PROFILE=faults $(BIN)/python -m pytest -n 2 --dist worksteal -m "drawn or faults"
+
+# minutes: a cluster of three nodes on this machine; kills of actors, nodes and drivers
+cluster: $(READY)
+	$(BIN)/python -m pytest -m cluster tests/test_cluster.py
 
 # an hour: small models of some two hundred families through everything; stopped, it goes on. Writes docs/models.md
 zoo: $(READY)

@@ -1,6 +1,8 @@
 """Architectures, weights and preprocessing."""
 
 import pickle
+import tarfile
+import zipfile
 
 import numpy
 import pytest
@@ -10,6 +12,7 @@ from safetensors.torch import save_file
 
 import pgig
 from pgig.vision import MODELS, Preprocess, load_model, load_weights
+from pgig.vision.image_folder import ImageFolder
 from pgig.vision.weights import _DEFAULT_FILES, read_weights
 
 # the number of parameters that torchvision documents for its ImageNet models
@@ -214,3 +217,26 @@ def test_unreadable_images_are_refused(tmp_path):
     for bad in ({"size": 0}, {"size": 300}, {"std": (0, 1, 1)}, {"mean": (1, 2)}, {"channels": "XYZ"}):
         with pytest.raises(pgig.PgigError):
             Preprocess(**bad)
+
+
+def test_a_folder_of_archives_is_one_folder(tmp_path):
+    """As data sets are kept on clusters; also at an address."""
+    for shard, names in (("a.tar", "one.png two.png"), ("b.zip", "three.png")):
+        for name in names.split():
+            Image.new("RGB", (4, 4), (len(name), 2, 3)).save(tmp_path / name)
+        if shard.endswith("tar"):
+            with tarfile.open(tmp_path / shard, "w") as tar:
+                for name in names.split():
+                    tar.add(tmp_path / name, name)
+        else:
+            with zipfile.ZipFile(tmp_path / shard, "w") as archive:
+                archive.write(tmp_path / "three.png", "three.png")
+    single = ImageFolder.open(f"file://{tmp_path}/a.tar")
+    assert single.names == ("one.png", "two.png")
+    assert single.read("two.png") == (tmp_path / "two.png").read_bytes()
+    for path in tmp_path.glob("*.png"):
+        path.rename(tmp_path.parent / path.name)
+    found = ImageFolder.open(tmp_path)
+    assert found.names == ("a.tar/one.png", "a.tar/two.png", "b.zip/three.png")
+    assert found.read("b.zip/three.png") == (tmp_path.parent / "three.png").read_bytes()
+    assert ImageFolder.open(f"file://{tmp_path}").names == found.names

@@ -6,7 +6,7 @@ import lzma
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import IO, Any, NamedTuple
 from weakref import finalize
 
@@ -47,6 +47,12 @@ def _zip(file: IO[bytes], name: str) -> Archive:
         raise PgigError(f"the archive {name} is damaged: {error}") from error
     finalize(archive, file.close)
     return Archive([n for n in archive.namelist() if n[-1:] != "/"], lambda member: _zip_bytes(archive, member))
+
+
+def together(shards: Mapping[str, Archive]) -> Archive:
+    """Several archives as one; names begin with the archive's."""
+    places = {f"{shard}/{name}": (shard, name) for shard, archive in shards.items() for name in archive.names}
+    return Archive(list(places), lambda name: shards[places[name][0]].read(places[name][1]))
 
 
 def is_archive(name: str) -> bool:

@@ -4,7 +4,7 @@ import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
 import numpy
@@ -120,3 +120,10 @@ def _eight_bits(values: NDArray[Any]) -> NDArray[numpy.uint8]:
         some = slice(first, first + rows)
         result[some] = (values[some].astype(numpy.float64) / top * 255).round().astype(numpy.uint8)
     return result
+
+
+def is_image(name: str) -> bool:
+    """By its ending, and not one of the files that macOS leaves beside the real ones."""
+    path = PurePosixPath(name)
+    hidden = "__MACOSX" in name or path.name.startswith("._")
+    return path.suffix.lower() in Image.registered_extensions() and not hidden

@@ -3,7 +3,8 @@
 from typing import Any
 
 from pgig.errors import PgigError
-from pgig.vision.archives import DAMAGED, Archive, bounded, open_archive
+from pgig.vision.archives import DAMAGED, Archive, bounded, is_archive, open_archive, together
+from pgig.vision.decoding import is_image
 
 
 def is_address(place: str) -> bool:
@@ -17,14 +18,21 @@ def opened_address(address: str) -> Archive:
         if system.isdir(path):
             files = [name for name in system.find(path, maxdepth=2) if name != path]
             names = {name.removeprefix(path.rstrip("/")).lstrip("/"): name for name in files}
+            shards = sorted(filter(is_archive, names))
+            if shards and not any(map(is_image, names)):
+                return together({name: _archive(system, names[name], f"{address}/{name}") for name in shards})
             return Archive(list(names), lambda name: _read(system, names[name]))
         if not system.isfile(path):
             raise PgigError(f"no images at {address}: expected a folder, a zip or a tar file")
-        archive = open_archive(system.open(path, "rb"), address)
+        return _archive(system, path, address)
     except DAMAGED as error:
         if isinstance(error, PgigError):
             raise
         raise PgigError(f"cannot read {address}: {error or type(error).__name__}") from error
+
+
+def _archive(system: Any, path: str, address: str) -> Archive:
+    archive = open_archive(system.open(path, "rb"), address)
     if archive is None:
         raise PgigError(f"no images at {address}: expected a folder, a zip or a tar file")
     return archive

@@ -1,17 +1,17 @@
 """Images in a folder, flat or one level per class, or in a zip or tar file; sorted by name."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from io import BytesIO
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import torch
-from PIL import Image
 from torch import Tensor
 
 from pgig.errors import PgigError
-from pgig.vision.archives import DAMAGED, Archive, bounded, is_archive, open_archive
+from pgig.vision.archives import DAMAGED, Archive, bounded, is_archive, open_archive, together
+from pgig.vision.decoding import is_image
 from pgig.vision.image_address import is_address, opened_address
 from pgig.vision.preprocess import Preprocess
 
@@ -32,8 +32,8 @@ class ImageFolder:
         if path.is_dir():
             found = [p for p in [*path.glob("*"), *path.glob("*/*")] if p.is_file() or _leads_nowhere(p)]
             names = [p.relative_to(path).as_posix() for p in found]
-            if not any(map(_is_image, names)) and (shards := sorted(name for name in names if is_archive(name))):
-                return _sorted(*_together({name: _opened(path / name) for name in shards}), str(path))
+            if not any(map(is_image, names)) and (shards := sorted(name for name in names if is_archive(name))):
+                return _sorted(*together({name: _opened(path / name) for name in shards}), str(path))
             return _sorted(names, lambda name: _file_bytes(path / name), str(path))
         if path.is_file():
             return _sorted(*_opened(path), str(path))
@@ -80,23 +80,13 @@ def _opened(path: Path) -> Archive:
     return archive
 
 
-def _together(shards: Mapping[str, Archive]) -> Archive:
-    """Several archives as one; names begin with the archive's."""
-    places = {f"{shard}/{name}": (shard, name) for shard, archive in shards.items() for name in archive.names}
-    return Archive(list(places), lambda name: shards[places[name][0]].read(places[name][1]))
-
-
-def _is_image(name: str) -> bool:
-    return PurePosixPath(name).suffix.lower() in Image.registered_extensions() and not _is_hidden(name)
-
-
 def _file_bytes(path: Path) -> bytes:
     with path.open("rb") as file:
         return bounded(file, path.stat().st_size)
 
 
 def _sorted(names: list[str], read: Callable[[str], bytes], path: str) -> ImageFolder:
-    images = sorted(filter(_is_image, set(names)))
+    images = sorted(filter(is_image, set(names)))
     if not images:
         raise PgigError(f"no images in {path} or its folders")
     for name in images:
@@ -117,8 +107,3 @@ def _is_text(name: str) -> bool:
     except UnicodeEncodeError:  # bytes that are no text stand in a name as lone surrogates
         return False
     return True
-
-
-def _is_hidden(name: str) -> bool:
-    """macOS leaves such files beside the real ones."""
-    return "__MACOSX" in name or PurePosixPath(name).name.startswith("._")

@@ -1,6 +1,7 @@
 """Ray: actors of a cluster, each with a worker of its own. For trusted networks: whoever reaches it runs code on it."""
 
 import math
+import sys
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -81,6 +82,7 @@ class _Hand:
     awaited: Any = None  # a reference, while it loads; a generator of references, while it works
     part: Part | None = None
     told: int = 0  # images of the part
+    is_counted: bool = True  # of two that have a part, one is
 
     @property
     def is_loading(self) -> bool:
@@ -121,13 +123,14 @@ class _Crew:
             "max_task_retries": 0, "scheduling_strategy": "SPREAD",
         }  # fmt: skip
         while len(self._hands) < min(self.count, self.handing.left):
-            made = self.ray.remote(Actor).options(**options).remote(self._next, str(Path.cwd()), self.scratch)
+            made = self.ray.remote(Actor).options(**options).remote(self._next, str(Path.cwd()), sys.path, self.scratch)
             self._hands[self._next] = _Hand(made, self._next, made.load.remote(self._made))
             self._next += 1
 
     def _hand_out(self) -> None:
         for hand in self._hands.values():
             if hand.awaited is None and (part := self.handing.next_for(hand.number)) is not None:
+                hand.is_counted = all(other.part != part for other in self._hands.values())
                 hand.part, hand.told = part, 0
                 hand.awaited = hand.actor.work.options(num_returns="streaming").remote(part)
 
@@ -146,8 +149,9 @@ class _Crew:
     def _listen(self, hand: _Hand) -> Iterator[Event]:
         try:
             said = self.ray.get(hand.awaited if hand.is_loading else next(hand.awaited))
-        except self.ray.exceptions.RayTaskError:  # not of a worker, whose errors come as values
-            raise
+        except self.ray.exceptions.RayTaskError as error:  # not of a worker, whose errors come as values
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[-1]
+            raise PgigError(f"a worker on Ray failed: {reason}") from error
         except (self.ray.exceptions.RayError, StopIteration) as error:
             yield from self._bury(hand, error)
             return
@@ -157,20 +161,35 @@ class _Crew:
             hand.awaited, self._stillborn = None, 0
         elif isinstance(said, Progress):
             hand.told += said.images
-            yield said
+            if hand.is_counted:
+                yield said
         else:
             yield from self._finish(hand, said)
 
     def _finish(self, hand: _Hand, done: Done) -> Iterator[Event]:
-        told, hand.part, hand.awaited = hand.told, None, None
-        if self.handing.finished(hand.number, done.part):
-            yield done
-        else:
-            yield Progress(-told, hand.number)  # of a copy: another was first
+        other = self._other_with(hand)
+        hand.part, hand.awaited = None, None
+        if not self.handing.finished(hand.number, done.part):
+            return  # another was first
+        if other is not None:
+            yield from self._counted_in_place(hand, other)
+        yield done
+
+    def _other_with(self, hand: _Hand) -> _Hand | None:
+        """Who else has the part that this one has."""
+        return next((each for each in self._hands.values() if each is not hand and each.part == hand.part), None)
+
+    def _counted_in_place(self, hand: _Hand, other: _Hand) -> Iterator[Event]:
+        """Images of a part that two have are counted once."""
+        if other.is_counted:
+            yield Progress(-other.told, other.number)
+            yield Progress(hand.told, hand.number)
+        hand.is_counted, other.is_counted = True, False
 
     def _bury(self, hand: _Hand, error: BaseException) -> Iterator[Event]:
         reason = " ".join(str(error).split())[:300] or type(error).__name__
-        part, told = hand.part, hand.told
+        part, told = hand.part, hand.told if hand.is_counted else 0
+        other = self._other_with(hand) if part is not None else None
         del self._hands[hand.number]
         self.ray.kill(hand.actor, no_restart=True)
         if part is None:
@@ -179,6 +198,9 @@ class _Crew:
                 raise PgigError(f"workers die while they load the model, perhaps of memory: {reason}")
             return
         fate = self.handing.died(hand.number, part)
+        if fate == "elsewhere" and other is not None:
+            yield from self._counted_in_place(other, hand)
+            return
         yield Retried(part, reason, told) if fate == "again" else Progress(-told, hand.number)
         if fate == "aside":
             yield SetAside(part, reason)

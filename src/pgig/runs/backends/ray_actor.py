@@ -1,9 +1,11 @@
 """What an actor on Ray does: load a worker once, then take parts, and say how it goes."""
 
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from pgig.records.parts import Part
@@ -20,8 +22,10 @@ class Raised:
 class Actor:
     """Holds a loaded worker."""
 
-    def __init__(self, number: int, folder: str, scratch: str | None) -> None:
+    def __init__(self, number: int, folder: str, path: list[str], scratch: str | None) -> None:
         self._number = number
+        # what the driver imports can be imported here, where it is
+        sys.path += [entry for entry in path if entry not in sys.path and Path(entry).exists()]
         tempfile.tempdir = scratch  # an actor that is killed cleans nothing up: with Ray of our own, its folder goes
         with suppress(OSError):  # relative paths mean what they mean to the driver, where its folder is
             os.chdir(folder)
