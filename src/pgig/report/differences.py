@@ -19,7 +19,7 @@ def differences_figure(
     best: str, pairs: Mapping[str, Comparison], column: str, title: str, size: Size = PAGE
 ) -> Figure:
     """How far each method is behind the best, image by image: mean and 95 % interval, filled where told apart."""
-    height = (0.34 if size is PAGE else 0.16) * (len(pairs) + 3)
+    height = (0.34 if size is PAGE else 0.16) * (len(pairs) + 4)
     figure = Figure(figsize=(size.width, height), layout="constrained")
     ax = figure.subplots()
     names = list(pairs)[::-1]
@@ -34,8 +34,10 @@ def differences_figure(
     ax.set_yticks(range(len(names)), [short_name(name) for name in names], fontsize=size.label, parse_math=False)
     ax.set_ylim(-0.7, len(names) - 0.3)
     ax.tick_params(axis="x", labelsize=size.text)
+    between = " " if size is PAGE else "\n"
     ax.set_xlabel(
-        f"behind {short_name(best)}, in {column}\n95 % intervals, not corrected; filled: told apart (paired, Holm)",
+        f"behind {short_name(best)}, in {column}\n"
+        f"95 % intervals, not corrected;{between}filled: told apart (paired, Holm)",
         fontsize=size.label, parse_math=False,
     )  # fmt: skip
     ax.set_title(title, fontsize=size.title, parse_math=False)
