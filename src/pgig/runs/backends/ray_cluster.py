@@ -8,6 +8,7 @@ import logging
 import os
 import shutil
 import signal
+import socket
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from pgig.errors import PgigError
 # with another setting its servers listen on all addresses, whatever address they are told
 _LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 _QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
+_ANSWER = 10  # seconds
 _MOST_LOG = 2**20  # bytes of a worker's log that are kept
 
 
@@ -46,6 +48,7 @@ def connected(address: str | None, cpus: float, gpus: float, log: Path | None) -
         stack.enter_context(_printed_to_the_log(ray))
         quiet = {"log_to_driver": False, "logging_level": logging.INFO}
         if address is not None:
+            _check_answers(address)
             try:
                 ray.init(address=address, **quiet)
             except (ConnectionError, RuntimeError, ValueError, OSError) as error:
@@ -64,6 +67,17 @@ def connected(address: str | None, cpus: float, gpus: float, log: Path | None) -
         stack.callback(_keep_logs, folder, log)
         stack.callback(ray.shutdown)
         yield ray, folder
+
+
+def _check_answers(address: str) -> None:
+    """Ray itself would try for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdecimal():
+        return  # `auto`, or what Ray itself refuses at once
+    try:
+        socket.create_connection((host, int(port)), _ANSWER).close()
+    except OSError as error:
+        raise PgigError(f"cannot reach Ray at {address!r}: {error}") from error
 
 
 def _cluster_off(ray: Any) -> AbstractContextManager[None]:
