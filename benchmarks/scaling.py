@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy
 from measuring import machine, write
 
 from pgig.records.parts import Part
@@ -67,7 +68,7 @@ class Threads(_Crew):
                 made = self.ray.remote(Actor).options(num_cpus=0, max_concurrency=2 * self.each)
                 actors.append(made.remote(number, "/tmp", [], self.scratch))
             actor = actors[-1]
-            self._hands[number] = _Hand(actor, number, actor.load.remote(self._made))
+            self._hands[number] = _Hand(actor, number, actor.load.remote(self._made), "loading")
 
 
 def efficiency(workers: int, rounds: int, seconds: float, threads: bool) -> dict[str, float]:
@@ -95,21 +96,25 @@ def efficiency(workers: int, rounds: int, seconds: float, threads: bool) -> dict
 class Idle:
     """Gives what a part of the paper's experiment gives, without computing it."""
 
-    content: bytes
+    content: Any
 
     def __call__(self) -> Worker:
         return self
 
     def run(self, part: Part) -> Any:
         yield len(part.images)
-        return Delivered([], {f"parts/{part.name}": self.content})
+        rows = [
+            {"image": image, "method": f"{m}", "measure": "morf", "values": [0.5] * 101}
+            for image in part.images for m in range(METHODS)
+        ]  # fmt: skip
+        return Delivered(rows, {f"parts/{part.name}": self.content})
 
 
 def held(images: int) -> dict[str, float]:
     """Memory of the driver, and what the store holds, at the beginning and the end of a run."""
     folder = Path(tempfile.mkdtemp(prefix="scaling-"))
     parts = [Part(n, tuple(f"{n}-{i}" for i in range(8))) for n in range(images // 8)]
-    content = bytes(8 * METHODS * 101 * 8)  # a curve for every image and method
+    content = numpy.zeros(8 * METHODS * 101 * 8, numpy.uint8)  # a curve for every image and method
     found: dict[str, float] = {}
     with connected(None, 2, 0, None) as (ray, scratch):
         total = ray.cluster_resources()["object_store_memory"]

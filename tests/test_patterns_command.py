@@ -316,3 +316,47 @@ def test_unfinished_work_is_not_thrown_away_and_exchanged_images_are_noticed(fol
     assert "an image file is another than when it was read" in done.stderr
     image.write_bytes(whole)
     assert run(folder, *call, "--resume").returncode == 0
+
+
+def test_sums_of_several_workers_leave_other_files_alone(folder):
+    """A folder that is named like the moments is the user's; work that was begun is not thrown away."""
+    (folder / "m").mkdir()
+    (folder / "m" / "mine.txt").write_text("mine")
+    whole = estimated(folder, "whole.safetensors")
+    found = estimated(folder, "p.safetensors", "--backend", "serial", "--moments", "m.safetensors")
+    assert same(found, whole)
+    assert (folder / "m" / "mine.txt").read_text() == "mine"
+    assert pgig.Moments.load(folder / "m.safetensors").samples == 12
+    assert not list(folder.glob("*.sums"))
+    sums = folder / "p.moments.safetensors.sums" / "sums"
+    sums.mkdir(parents=True)
+    (sums / "shards-00-01.safetensors").write_bytes(b"")
+    call = ("patterns", *SMALL, "--images", "photos", "--out", "p.safetensors", "--backend", "serial")
+    assert "give --resume to go on" in run(folder, *call).stderr
+    assert run(folder, *call, "--resume").returncode == 2  # it is damaged
+    assert (sums / "shards-00-01.safetensors").exists()
+
+
+def test_shards_are_fixed_by_the_list_alone_and_added_in_a_fixed_tree():
+    from pgig.runs.shards import Branch, branch_of, branches, part_of, shard_count, shards_of
+
+    names = tuple(str(number) for number in range(1000))
+    assert [shard_count(n) for n in (1, 256, 257, 10**6)] == [1, 1, 2, 64]
+    shards = shards_of(names, 7)
+    assert sum(shards, ()) == names
+    whole = Branch(0, 7)
+
+    def written(branch):  # what is added to what
+        return str(branch.first) if branch.halves is None else None
+
+    tree = whole.folded(written, lambda one, two: f"({one}+{two})")
+    for wanted in range(1, 9):
+        found = branches(7, wanted)
+        assert len(found) >= min(wanted, 7)
+        assert sum((part_of(branch, shards).images for branch in found), ()) == names
+        assert [branch_of(part_of(branch, shards)) for branch in found] == found
+        of = {branch: branch.folded(written, lambda one, two: f"({one}+{two})") for branch in found}
+        assert whole.folded(of.get, lambda one, two: f"({one}+{two})") == tree
+        rest = branches(7, 8, found[:2])  # with others finished before
+        assert sorted([*rest, *found[:2]])[0].first == 0
+        assert sum(branch.end - branch.first for branch in [*rest, *found[:2]]) == 7

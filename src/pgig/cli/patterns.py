@@ -58,6 +58,10 @@ class EstimationOptions:
         """Where the moments go while work is under way."""
         return self.moments or out.with_name(f"{out.stem}.moments.safetensors")
 
+    def sums(self, out: Path) -> Path:
+        """The same where several work: a folder."""
+        return self.checkpoint(out).with_name(f"{self.checkpoint(out).name}.sums")
+
 
 @app.command()
 @grouped
@@ -123,9 +127,10 @@ def patterns(
     if out is not None:
         found.save(out)
     kept = None if cannot else keep_patterns(found)
-    if imported is None and asked.moments is None:
-        asked.checkpoint(beside).unlink(missing_ok=True)
-        discard(asked.checkpoint(beside).with_suffix(""))
+    if imported is None:
+        discard(asked.sums(beside))
+        if asked.moments is None:
+            asked.checkpoint(beside).unlink(missing_ok=True)
     health = found.health()
     console.print(f"verdict: {health.verdict}", highlight=False, soft_wrap=True)
     if table:
@@ -149,7 +154,7 @@ def _estimated(
     from pgig.patterns.quality import signal_quality
     from pgig.patterns.regimes import asks_for_quality, check_joins
     from pgig.runs.patterns import estimate_from_folder
-    from pgig.runs.sharded_patterns import PatternsJob, discard, estimate_on
+    from pgig.runs.sharded_patterns import PatternsJob, estimate_on, has_begun
     from pgig.runs.shards import shard_count
     from pgig.subject.subject import Subject
     from pgig.vision.image_folder import ImageFolder
@@ -162,10 +167,12 @@ def _estimated(
         raise PgigError("the quality regime is chosen on images that patterns have not seen", lacks="held-out images")
     check_joins(asked.joins)  # type: ignore[arg-type]
     checkpoint = asked.checkpoint(out)
-    begun = next((path for path in (checkpoint, checkpoint.with_suffix("")) if path.exists()), None)
-    if asked.moments is None and not asked.resume and begun is not None:
+    sums = asked.sums(out)
+    begun = [sums] if has_begun(sums) else [checkpoint] if asked.moments is None and checkpoint.exists() else []
+    if begun and not asked.resume:
         raise PgigError(
-            f"{begun} holds what an unfinished estimation has done: give --resume to go on, or delete it to begin anew"
+            f"{begun[0]} holds what an unfinished estimation has done: give --resume to go on, or delete it to begin "
+            "anew"
         )
     console.print(f"{len(folder.names)} images of {asked.images}; {preprocess}", highlight=False, soft_wrap=True)
     if where.backend is None and (where.workers or 1) == 1:
@@ -179,10 +186,8 @@ def _estimated(
             model=network.model, weights=network.weights, images=str(asked.images), names=folder.names,
             shards=shard_count(len(folder.names)),
             preprocess=preprocess, regime=regime, joins=asked.joins,  # type: ignore[arg-type]
-            batch_size=asked.batch_size, out=checkpoint.with_suffix(""), threads=threads,
+            batch_size=asked.batch_size, out=sums, threads=threads,
         )  # fmt: skip
-        if not asked.resume:
-            discard(job.out)
         with goes_on(job.out, "the same command with --resume"), standing_of(f"patterns of {network.model}") as say:
             moments, skipped = estimate_on(where, job, Subject.of(model), say)
         if asked.moments is not None:

@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
 from shutil import rmtree
-from tempfile import TemporaryDirectory
+from tempfile import mkdtemp
 from typing import Any
+
+import numpy
+from numpy.typing import NDArray
 
 from pgig.errors import PgigError
 from pgig.files import written
@@ -22,15 +25,14 @@ class Delivered:
     """What a worker gave, and the files it wrote, by their paths in the run."""
 
     result: Any
-    files: Mapping[str, bytes]
+    files: Mapping[str, NDArray[numpy.uint8]]  # arrays travel without being copied
 
 
 class Delivering:
     """A worker whose files are handed over."""
 
     def __init__(self, make_worker: Callable[[Path], Worker]) -> None:
-        with TemporaryDirectory(prefix="pgig-") as folder:  # a name; there is such a folder only while a part is made
-            self._folder = Path(folder)
+        self._folder = Path(mkdtemp(prefix="pgig-"))  # readable by nobody else
         self._worker = make_worker(self._folder)
 
     def run(self, part: Part) -> Work:
@@ -38,7 +40,8 @@ class Delivering:
             result = yield from self._worker.run(part)
             return Delivered(result, dict(_taken(self._folder)))
         finally:
-            rmtree(self._folder, ignore_errors=True)
+            for path in self._folder.iterdir():
+                rmtree(path, ignore_errors=True)
 
 
 def made_for(backend: object, make_worker: Callable[[Path], Worker], out: Path) -> Callable[[], Worker]:
@@ -48,9 +51,9 @@ def made_for(backend: object, make_worker: Callable[[Path], Worker], out: Path) 
     return partial(Delivering, make_worker)
 
 
-def _taken(folder: Path) -> Iterator[tuple[str, bytes]]:
+def _taken(folder: Path) -> Iterator[tuple[str, NDArray[numpy.uint8]]]:
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-        yield path.relative_to(folder).as_posix(), path.read_bytes()
+        yield path.relative_to(folder).as_posix(), numpy.fromfile(path, dtype=numpy.uint8)
 
 
 def received(events: Iterable[Event], out: Path) -> Generator[Event, None, None]:
@@ -60,7 +63,7 @@ def received(events: Iterable[Event], out: Path) -> Generator[Event, None, None]
             # parts last: where a part is, all that belongs to it is
             for name in sorted(event.result.files, key=lambda name: name.startswith("parts/")):
                 with written(_inside(out, name)) as path:
-                    path.write_bytes(event.result.files[name])
+                    event.result.files[name].tofile(path)
             yield Done(event.part, event.result.result, event.worker)
         else:
             yield event

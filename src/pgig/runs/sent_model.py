@@ -12,6 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from pgig import __version__
+from pgig.errors import PgigError
 from pgig.patterns.patterns import Patterns
 from pgig.subject.subject import Subject
 from pgig.vision.models import model_with
@@ -43,17 +45,30 @@ class SentModel:
     weights: Arrays
     dtypes: Mapping[str, torch.dtype]
     patterns: SentPatterns | None
+    versions: Mapping[str, str]
 
     @staticmethod
     def of(name: str, subject: Subject, patterns: Patterns | None) -> "SentModel":
         state = subject.module.state_dict()
         dtypes = {key: tensor.dtype for key, tensor in state.items()}
-        return SentModel(name, _arrays(state), dtypes, None if patterns is None else SentPatterns.of(patterns))
+        return SentModel(
+            name, _arrays(state), dtypes, None if patterns is None else SentPatterns.of(patterns), _versions()
+        )
 
     def load(self) -> tuple[Subject, Patterns | None]:
+        for package, version in _versions().items():
+            if version != self.versions[package]:
+                raise PgigError(
+                    f"a worker has {package} {version}, and the command {self.versions[package]}: give all the same"
+                )
         state = {key: _tensor(array).view(self.dtypes[key]) for key, array in self.weights.items()}
         found = None if self.patterns is None else self.patterns.patterns()
         return Subject(model_with(self.name, state)), found
+
+
+def _versions() -> dict[str, str]:
+    """What results depend on, in their last bits at least."""
+    return {"pgig": __version__, "torch": str(torch.__version__), "numpy": numpy.__version__}
 
 
 def _arrays(tensors: Mapping[str, Tensor]) -> dict[str, NDArray[Any]]:

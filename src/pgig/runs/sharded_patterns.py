@@ -1,6 +1,5 @@
 """Patterns on any backend: branches of shards are worked on, kept as files of moments, and added up in a fixed tree."""
 
-import shutil
 from collections.abc import Callable, Generator
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
@@ -19,7 +18,7 @@ from pgig.runs.delivery import made_for, received
 from pgig.runs.patterns import Seen, plain
 from pgig.runs.sent_model import SentModel
 from pgig.runs.shards import Branch, branch_of, branches, part_of, shards_of
-from pgig.runs.standing import Headway, write_set_aside
+from pgig.runs.standing import SET_ASIDE, Headway, write_set_aside
 from pgig.runs.where import RAY_LOG, Where
 from pgig.subject.subject import Subject
 from pgig.vision.image_folder import DAMAGED, ImageFolder
@@ -28,6 +27,7 @@ from pgig.vision.preprocess import Preprocess
 
 PIECES = "sums"  # of branches, in the folder of the work
 _AT_LEAST = 8  # branches, so that no more than an eighth is lost with a driver
+_OF_UNKNOWN = 16  # branches, where it is not known how many workers there are: each sends sums
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +56,8 @@ def estimate_on(
         raise PgigError(f"batch size must be at least 1, got {job.batch_size}")
     shards = shards_of(job.names, job.shards)
     finished = _finished(job, subject)
-    todo = branches(len(shards), max(_AT_LEAST, 2 * (where.workers or len(shards))), list(finished))
+    wanted = max(_AT_LEAST, 2 * where.workers) if where.workers else _OF_UNKNOWN
+    todo = branches(len(shards), wanted, list(finished))
     where = where.fitted(len(todo))
     job = replace(job, threads=where.threads(job.threads, torch.get_num_threads()))
     headway = Headway(len(job.names))
@@ -70,15 +71,23 @@ def estimate_on(
     write_set_aside(headway, job.out)
     if headway.aside:
         raise PgigError(
-            f"{len(headway.aside)} parts were the end of every worker that tried them: see {job.out}; the same command "
-            "tries them again"
+            f"{len(headway.aside)} parts were the end of every worker that tried them: see {job.out}/{SET_ASIDE}; the "
+            "same command with --resume tries them again"
         )
     return _added_up(job)
 
 
 def discard(out: Path) -> None:
-    """The folder of work that is done."""
-    shutil.rmtree(out, ignore_errors=True)
+    """What work that is done has left, and nothing else."""
+    for path in [*(out / PIECES).glob("shards-*.safetensors"), out / RAY_LOG, out / SET_ASIDE]:
+        path.unlink(missing_ok=True)
+    for folder in (out / PIECES, out):
+        with suppress(OSError):  # something else is in it, or it is not there
+            folder.rmdir()
+
+
+def has_begun(out: Path) -> bool:
+    return any((out / PIECES).glob("shards-*.safetensors"))
 
 
 class PatternsWorker:

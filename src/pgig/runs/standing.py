@@ -35,7 +35,7 @@ class Headway:
         said = [f"{self.done}/{self.total} images", f"{speed:.2f}/s"]
         if len(self.by_worker) > 1:
             seconds = max(1e-9, time.monotonic() - self.begun)
-            each = sorted((images / seconds for images in self.by_worker.values()), reverse=True)
+            each = sorted((images / seconds for images in list(self.by_worker.values())), reverse=True)
             shown = " ".join(f"{one:.2f}" for one in each[:8]) + (" ..." if len(each) > 8 else "")
             said.append(f"by {len(each)} workers ({shown})")
         if speed:
@@ -46,16 +46,19 @@ class Headway:
             said.append(f"{len(self.aside)} set aside")
         return ", ".join(said)
 
+    def _count(self, images: int, worker: int) -> None:
+        self.done += images
+        self.by_worker[worker] = self.by_worker.get(worker, 0) + images
+
     def follow(self, events: Iterable[Event]) -> Generator[Done, None, None]:
         """Count; what is done is handed on."""
         for event in events:
             if isinstance(event, Done):
                 yield event
             elif isinstance(event, Progress):
-                self.done += event.images
-                self.by_worker[event.worker] = self.by_worker.get(event.worker, 0) + event.images
+                self._count(event.images, event.worker)
             elif isinstance(event, Retried):
-                self.done -= event.images
+                self._count(-event.images, event.worker)
                 self.retried += 1
             elif isinstance(event, Lost):
                 raise PgigError(f"a worker died, perhaps of memory ({event.reason}); the same command goes on")

@@ -83,7 +83,8 @@ def run_truth(
             setting, ids = _read(done.part)
             found[setting][ids] = done.result
     if headway.aside:
-        raise PgigError(f"{len(headway.aside)} parts were the end of every worker that tried them")
+        images = ", ".join(image for part, _ in headway.aside.values() for image in part.images)
+        raise PgigError(f"{len(headway.aside)} parts were the end of every worker that tried them: {images}")
     return {
         setting: gathered(setting, of, [found[setting][ids] for ids in of.batches]) for setting, of in shown.items()
     }

@@ -98,7 +98,8 @@ class Worker:
         shown = self._job.names[:HEAT_MAPS]
         write_examples(self._job, [one for one in so_far.done if one.name in shown and one.name not in lost], rows)
         write_records(out, part, Finished(rows, skipped, so_far.digests, True), configuration)
-        return rows
+        shown_label = next(iter(self._asked.judged_by))
+        return [row for row in rows if row["measure"] == shown_label]  # what a run tells of while it goes on
 
     def _explained(self, part: Part) -> Generator[int, None, _PartSoFar]:
         """What could be read and explained, why the rest could not, and digests of all image files.

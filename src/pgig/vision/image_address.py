@@ -1,10 +1,14 @@
 """Images at an address that fsspec knows: s3://bucket/photos, gs://, file:///data/photos.zip, memory://."""
 
+import errno
+import time
 from typing import Any
 
 from pgig.errors import PgigError
 from pgig.vision.archives import DAMAGED, Archive, bounded, is_archive, open_archive, together
 from pgig.vision.decoding import is_image
+
+_WAITS = 0.5, 2.0, 0.0  # seconds until the next try
 
 
 def is_address(place: str) -> bool:
@@ -39,8 +43,17 @@ def _archive(system: Any, path: str, address: str) -> Archive:
 
 
 def _read(system: Any, path: str) -> bytes:
-    with system.open(path, "rb") as file:
-        return bounded(file, int(system.size(path) or 0))
+    """Tried again where it fails: a network's faults pass, and must not pass for damaged images."""
+    for wait in _WAITS:
+        try:
+            with system.open(path, "rb") as file:
+                return bounded(file, int(system.size(path) or 0))
+        except (FileNotFoundError, PgigError):
+            raise
+        except OSError as error:
+            failed = error
+            time.sleep(wait)
+    raise OSError(errno.EIO, f"{failed}", path) from failed
 
 
 def _system(address: str) -> tuple[Any, str]:

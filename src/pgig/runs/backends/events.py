@@ -42,6 +42,7 @@ class Retried:
     part: Part
     reason: str
     images: int  # that were told of
+    worker: int = 0
 
 
 @dataclass(frozen=True)

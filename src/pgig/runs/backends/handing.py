@@ -7,6 +7,7 @@ from typing import Literal
 from pgig.records.parts import Part
 
 TRIES = 3  # workers that a part may be the end of
+_LOSSES = 3  # times as many, with those that a part is not to blame for
 Fate = Literal["again", "aside", "elsewhere"]  # elsewhere: it is finished, or another has it too
 
 
@@ -17,6 +18,7 @@ class Handing:
     parts: Sequence[Part]
     tries: int = TRIES
     deaths: dict[int, int] = field(default_factory=dict)  # part -> workers that did not survive it
+    _losses: dict[int, int] = field(default_factory=dict)  # the same, with those whose machine was gone
     _waiting: list[Part] = field(default_factory=list)
     _held: dict[int, list[int]] = field(default_factory=dict)  # part -> workers that have it, in the order of handing
     _over: set[int] = field(default_factory=set)  # parts that are done, or set aside
@@ -57,15 +59,17 @@ class Handing:
         self._held.pop(part.number, None)
         return True
 
-    def died(self, worker: int, part: Part) -> Fate:
-        """What becomes of a part whose worker is gone."""
+    def died(self, worker: int, part: Part, is_to_blame: bool = True) -> Fate:
+        """What becomes of a part whose worker is gone. Not to blame is what was not begun, or lost with its machine."""
         self._let_go(worker, part)
         if part.number in self._over:
             return "elsewhere"
-        self.deaths[part.number] = self.deaths.get(part.number, 0) + 1
+        self._losses[part.number] = self._losses.get(part.number, 0) + 1
+        if is_to_blame:
+            self.deaths[part.number] = self.deaths.get(part.number, 0) + 1
         if self._held.get(part.number):
             return "elsewhere"
-        if self.deaths[part.number] >= self.tries:
+        if self.deaths.get(part.number, 0) >= self.tries or self._losses[part.number] >= _LOSSES * self.tries:
             self._over.add(part.number)
             return "aside"
         self._waiting.append(part)

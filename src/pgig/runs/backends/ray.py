@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pgig.errors import PgigError
 from pgig.records.parts import Part
@@ -60,7 +60,7 @@ class Ray:
     def _count(self, ray: Any) -> int:
         """How many workers to have at once."""
         room = sum(self._room(node["Resources"]) for node in ray.nodes() if node["Alive"])
-        if room < 1:
+        if room < 1 and self.workers is None:  # a cluster that grows may have room for so many later
             total = ray.cluster_resources()
             raise PgigError(
                 f"no node of the Ray cluster has {self.cpus_per_worker} CPUs and {self.gpus_per_worker:g} GPUs for a "
@@ -79,14 +79,13 @@ class _Hand:
 
     actor: Any
     number: int
-    awaited: Any = None  # a reference, while it loads; a generator of references, while it works
+    awaited: Any  # a reference while it starts and loads, a generator of references while it works
+    stage: Literal["starting", "loading", "idle", "working"] = "starting"
+    node: str = ""
     part: Part | None = None
     told: int = 0  # images of the part
+    has_begun: bool = False  # with the part
     is_counted: bool = True  # of two that have a part, one is
-
-    @property
-    def is_loading(self) -> bool:
-        return self.part is None and self.awaited is not None
 
 
 @dataclass
@@ -123,21 +122,22 @@ class _Crew:
             "max_task_retries": 0, "scheduling_strategy": "SPREAD",
         }  # fmt: skip
         while len(self._hands) < min(self.count, self.handing.left):
-            made = self.ray.remote(Actor).options(**options).remote(self._next, str(Path.cwd()), sys.path, self.scratch)
-            self._hands[self._next] = _Hand(made, self._next, made.load.remote(self._made))
+            actor = self.ray.remote(Actor).options(**options)
+            made = actor.remote(self._next, str(Path.cwd()), sys.path, self.scratch)
+            self._hands[self._next] = _Hand(made, self._next, made.place.remote())
             self._next += 1
 
     def _hand_out(self) -> None:
         for hand in self._hands.values():
-            if hand.awaited is None and (part := self.handing.next_for(hand.number)) is not None:
+            if hand.stage == "idle" and (part := self.handing.next_for(hand.number)) is not None:
                 hand.is_counted = all(other.part != part for other in self._hands.values())
-                hand.part, hand.told = part, 0
+                hand.stage, hand.part, hand.told, hand.has_begun = "working", part, 0, False
                 hand.awaited = hand.actor.work.options(num_returns="streaming").remote(part)
 
     def _speaking(self) -> list[_Hand]:
-        awaited = {hand.awaited: hand for hand in self._hands.values() if hand.awaited is not None}
+        awaited = {hand.awaited: hand for hand in self._hands.values() if hand.stage != "idle"}
         ready, _ = self.ray.wait(list(awaited), num_returns=1, timeout=_LISTENING, fetch_local=False)
-        if ready or not all(hand.is_loading for hand in self._hands.values()):
+        if ready or not all(hand.stage == "starting" for hand in self._hands.values()):
             self._heard = time.monotonic()
         elif time.monotonic() - self._heard > _PATIENCE:
             raise PgigError(
@@ -148,7 +148,7 @@ class _Crew:
 
     def _listen(self, hand: _Hand) -> Iterator[Event]:
         try:
-            said = self.ray.get(hand.awaited if hand.is_loading else next(hand.awaited))
+            said = self.ray.get(next(hand.awaited) if hand.stage == "working" else hand.awaited)
         except self.ray.exceptions.RayTaskError as error:  # not of a worker, whose errors come as values
             reason = (str(error).strip().splitlines() or [type(error).__name__])[-1]
             raise PgigError(f"a worker on Ray failed: {reason}") from error
@@ -157,23 +157,30 @@ class _Crew:
             return
         if isinstance(said, Raised):
             raise said.error
-        if hand.is_loading:
-            hand.awaited, self._stillborn = None, 0
+        if hand.stage == "starting":
+            hand.node, hand.stage, hand.awaited = said, "loading", hand.actor.load.remote(self._made)
+        elif hand.stage == "loading":
+            hand.stage, self._stillborn = "idle", 0
         elif isinstance(said, Progress):
-            hand.told += said.images
-            if hand.is_counted:
+            hand.told, hand.has_begun = hand.told + said.images, True
+            if hand.is_counted and said.images:
                 yield said
         else:
             yield from self._finish(hand, said)
 
     def _finish(self, hand: _Hand, done: Done) -> Iterator[Event]:
         other = self._other_with(hand)
-        hand.part, hand.awaited = None, None
+        hand.stage, hand.part = "idle", None
         if not self.handing.finished(hand.number, done.part):
             return  # another was first
-        if other is not None:
+        if other is not None:  # it is not waited for
             yield from self._counted_in_place(hand, other)
+            self._let_go(other)
         yield done
+
+    def _let_go(self, hand: _Hand) -> None:
+        del self._hands[hand.number]
+        self.ray.kill(hand.actor, no_restart=True)
 
     def _other_with(self, hand: _Hand) -> _Hand | None:
         """Who else has the part that this one has."""
@@ -190,17 +197,27 @@ class _Crew:
         reason = " ".join(str(error).split())[:300] or type(error).__name__
         part, told = hand.part, hand.told if hand.is_counted else 0
         other = self._other_with(hand) if part is not None else None
-        del self._hands[hand.number]
-        self.ray.kill(hand.actor, no_restart=True)
+        self._let_go(hand)
         if part is None:
-            self._stillborn += 1
-            if self._stillborn > self.count + self.handing.tries:
-                raise PgigError(f"workers die while they load the model, perhaps of memory: {reason}")
+            self._without_one_more(reason)
             return
-        fate = self.handing.died(hand.number, part)
+        fate = self.handing.died(hand.number, part, hand.has_begun and not self._node_is_gone(hand, reason))
         if fate == "elsewhere" and other is not None:
             yield from self._counted_in_place(other, hand)
             return
-        yield Retried(part, reason, told) if fate == "again" else Progress(-told, hand.number)
+        yield Retried(part, reason, told, hand.number) if fate == "again" else Progress(-told, hand.number)
         if fate == "aside":
             yield SetAside(part, reason)
+
+    def _without_one_more(self, reason: str) -> None:
+        """Workers that die while they load are tried again a few times; then there are fewer, or none."""
+        self._stillborn += 1
+        if self._stillborn <= self.handing.tries:
+            return
+        self._stillborn, self.count = 0, self.count - 1
+        if not any(hand.stage in ("idle", "working") for hand in self._hands.values()) or self.count < 1:
+            raise PgigError(f"workers die while they load the model, perhaps of memory: {reason}")
+
+    def _node_is_gone(self, hand: _Hand, reason: str) -> bool:
+        alive = {node["NodeID"] for node in self.ray.nodes() if node["Alive"]}
+        return hand.node not in alive or "node has died" in reason

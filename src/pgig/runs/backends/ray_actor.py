@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pgig.records.parts import Part
-from pgig.runs.backends.events import Worker, events_of, sendable
+from pgig.runs.backends.events import Progress, Worker, events_of, sendable
 
 
 class Raised:
@@ -31,6 +31,12 @@ class Actor:
             os.chdir(folder)
         self._worker: Worker | None = None
 
+    def place(self) -> str:
+        """Where it is: an answer, once there is room for it."""
+        import ray
+
+        return str(ray.get_runtime_context().get_node_id())
+
     def load(self, make_worker: Callable[[], Worker]) -> Raised | None:
         """Ray hands over what the reference to `make_worker` stands for: its arrays lie in the node's store once."""
         try:
@@ -40,8 +46,9 @@ class Actor:
         return None
 
     def work(self, part: Part) -> Iterator[Any]:
-        """Events, the last of them the result; or what was raised."""
+        """Events: first that it begins, last the result, or what was raised."""
         assert self._worker is not None
+        yield Progress(0, self._number)
         try:
             yield from events_of(self._worker, part, self._number)
         except Exception as error:  # as above

@@ -6,12 +6,13 @@ goes to a file, not to the terminal.
 
 import logging
 import os
+import secrets
 import shutil
 import signal
 import socket
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from pgig.errors import PgigError
 # with another setting its servers listen on all addresses, whatever address they are told
 _LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 _QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
+_TOKEN = secrets.token_hex(32)  # of all Rays of this process, so that other users of the machine are kept out
 _ANSWER = 10  # seconds
 _MOST_LOG = 2**20  # bytes of a worker's log that are kept
 
@@ -38,12 +40,13 @@ def ray_module() -> Any:
 def connected(address: str | None, cpus: float, gpus: float, log: Path | None) -> Iterator[tuple[Any, Path | None]]:
     """Ray, connected, and its folder where it is our own. cpus, gpus: of such a one. Nothing stays changed here."""
     with ExitStack() as stack:
-        stack.enter_context(_environment({**_QUIET, **({} if address else _LOOPBACK)}))
+        own = {} if address else {**_LOOPBACK, "RAY_AUTH_TOKEN": _TOKEN}
+        stack.enter_context(_environment({**_QUIET, **own}))
         ray = ray_module()
         if ray.is_initialized():  # the caller's own: used, and left alone
             yield ray, None
             return
-        stack.enter_context(_signals_kept())
+        signals = stack.enter_context(_signals_kept())
         stack.enter_context(_said_to(log))
         stack.enter_context(_printed_to_the_log(ray))
         quiet = {"log_to_driver": False, "logging_level": logging.INFO}
@@ -55,23 +58,60 @@ def connected(address: str | None, cpus: float, gpus: float, log: Path | None) -
                 reason = " ".join(str(error).split())
                 raise PgigError(f"cannot reach Ray at {address!r}: {reason}") from error
             stack.callback(ray.shutdown)
+            signals()
             yield ray, None
             return
-        folder = Path(tempfile.mkdtemp(prefix="pgig-ray-"))  # short: sockets have short names
+        _forget_token(ray)
+        folder = _folder()
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
-        with _cluster_off(ray):
-            ray.init(
-                address="local", num_cpus=cpus, num_gpus=gpus, include_dashboard=False,
-                _node_ip_address="127.0.0.1", _temp_dir=str(folder), **quiet,
-            )  # fmt: skip
+        try:
+            with _cluster_off(ray):
+                ray.init(
+                    address="local", num_cpus=cpus, num_gpus=gpus, include_dashboard=False,
+                    _node_ip_address="127.0.0.1", _temp_dir=str(folder), **quiet,
+                )  # fmt: skip
+        except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+            ray.shutdown()
+            raise PgigError(f"a Ray of its own could not be started: {' '.join(str(error).split())}") from error
         stack.callback(_keep_logs, folder, log)
         stack.callback(ray.shutdown)
+        signals()
         yield ray, folder
+
+
+def _forget_token(ray: Any) -> None:
+    """Ray remembers the first that it was given in a process, perhaps that of a cluster."""
+    with suppress(AttributeError):  # of versions that have none
+        ray._raylet.AuthenticationTokenLoader.instance().reset_cache()
+
+
+def _folder() -> Path:
+    """Of a Ray of our own, for nobody else to read; its name is short, as sockets have it. Those of killed ones go."""
+    above = Path("/tmp") if Path("/tmp").is_dir() else Path(tempfile.gettempdir())
+    for path in above.glob("pgig-ray-*-*"):
+        process = path.name.split("-")[2]
+        if process.isdecimal() and not _is_alive(int(process)):
+            shutil.rmtree(path, ignore_errors=True)
+    return Path(tempfile.mkdtemp(prefix=f"pgig-ray-{os.getpid()}-", dir=above))
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def _check_answers(address: str) -> None:
     """Ray itself would try for minutes."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if address.startswith("ray://"):
+        raise PgigError(
+            "addresses of Ray's client, ray://, are not taken: run on a machine of the cluster, and give HOST:PORT"
+        )
+    host, _, port = address.rpartition(":")
     if not host or not port.isdecimal():
         return  # `auto`, or what Ray itself refuses at once
     try:
@@ -122,17 +162,21 @@ def _environment(values: dict[str, str]) -> Iterator[None]:
 
 
 @contextmanager
-def _signals_kept() -> Iterator[None]:
-    """Ray takes SIGTERM for itself."""
+def _signals_kept() -> Iterator[Callable[[], None]]:
+    """Ray takes SIGTERM for itself. Gives what puts the handlers back, which is also done at the end."""
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield lambda: None
         return
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    finally:
+
+    def restore() -> None:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+    try:
+        yield restore
+    finally:
+        restore()
 
 
 @contextmanager
