@@ -78,10 +78,12 @@ def test_three_nodes_give_what_one_process_gives(folder, cluster, serial, shared
 def test_a_killed_actor_changes_nothing(folder, cluster, serial, seed):  # noqa: F811
     out = f"killed-{seed}"
     process = begun(folder, cluster, out)
-    wait_for(lambda: actors())
-    time.sleep(random.Random(seed).uniform(0, 6))
-    killed = random.Random(seed).choice(actors())
-    os.kill(killed, signal.SIGKILL)
+    # at any moment: while workers load, or while they work
+    wait_for(lambda: actors() and len(list((folder / out).glob("parts/*.parquet"))) >= seed)
+    time.sleep(random.Random(seed).uniform(0, 0.5))
+    running = actors()
+    assert running, "the run was over before anyone was killed"
+    os.kill(random.Random(seed).choice(running), signal.SIGKILL)
     ended(process)
     assert rows_of(folder / out) == rows_of(serial)
 
