@@ -39,7 +39,7 @@ FURTHER = {
     "report/ranking.py": {"scipy"},
     "report/measure_tables.py": {"pyarrow"},
     "runs/masks.py": {"PIL"},
-    "runs/backends/ray_cluster.py": {"ray"},
+    "runs/backends/ray_": {"ray"},
     "runs/ownership.py": {"filelock"},
     "synthetic/transport.py": {"ot"},
     "quantus/degradation.py": {"quantus"},

@@ -127,7 +127,7 @@ def _announce(ready: "Prepared") -> None:
 
     asked, protocol = ready.job.asked, ready.job.asked.protocol
     what = (
-        f"{len(asked.measures)} measures: {', '.join(asked.measures)}" if asked.measures
+        f"{len(asked.measures)} measure{'s' * (len(asked.measures) > 1)}: {', '.join(asked.measures)}" if asked.measures
         else f"{protocol.steps} patches of {protocol.patch} x {protocol.patch}"
     )  # fmt: skip
     memory = needed_memory(asked, ready.subject.module, ready.chosen.bytes, ready.where.here)

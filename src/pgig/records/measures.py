@@ -181,7 +181,7 @@ _TABLE = (
     ),
     Measure(
         "localization", "How much of the attribution lies on the object",
-        (_number("mass", 0, "higher"), _number("rank", 1, "higher"), _number("pointing", 2, "higher")),
+        (_number("mass", 0, "higher"), _number("rank accuracy", 1, "higher"), _number("pointing", 2, "higher")),
         "share of the attribution in the mask", (), lambda *_: 3, needs="masks",
         sources=("zhang2018excitation", "arras2022clevr"),
     ),

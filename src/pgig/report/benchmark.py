@@ -132,6 +132,7 @@ def _measure(run: Run, label: str, out: Path, stem: str) -> dict[str, Any]:
         "head": list(next(iter(table.values()))),
         "table": table,
         "best": best,
+        "tied": run.tied(label) if best else [],
         "behind": behind,
         "pairs": {two: p for (one, two), p in pairs.items() if behind and one == "pgig" and best != "pgig"},
         "ahead": {one: p for (one, two), p in pairs.items() if behind and two == "pgig" and one != best},

@@ -37,7 +37,9 @@ def write_tables(
     columns = list(next(iter(table.values())))
     head = [f"{column}{end}" for column in columns for end in ("", " low", " high")]
     rows = []
-    for rank, (method, row) in enumerate(table.items(), 1):
+    means = [row[columns[0]].mean for row in table.values()]  # the best first
+    for method, row in table.items():
+        rank = 1 + means.index(row[columns[0]].mean)  # equals share the better place
         values = [value for column in columns for value in (row[column].mean, row[column].low, row[column].high)]
         rows.append([rank, method, *values, run.seconds[method]])
     write_csv(out / f"{stem}-table.csv", ["rank", "method", *head, "seconds per image"], rows)

@@ -67,7 +67,12 @@ def _paragraph(name: str, run: Run) -> str:
         f"as score and the seed {scores.get('order_seed', 0)}."
     ]
     for label, asked in run.asked.items():
-        constants = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in asked.constants.items())
+        unused = {"patch": "segments", "superpixel": "across", "pixel": "across"}.get(
+            asked.constants.get("unit", ""), ""
+        )
+        constants = ", ".join(
+            f"{key.replace('_', ' ')} {value}" for key, value in asked.constants.items() if key != unused
+        )
         about = asked.measure.about[0].lower() + asked.measure.about[1:]
         ranked = f"ranked by its {asked.measure.ranks_by}, {asked.measure.better} is better"
         said.append(
@@ -109,7 +114,7 @@ def _tables(section: Mapping[str, Any]) -> str:
     found = []
     for measure in section["measures"]:
         rows = [
-            " & ".join(_bold(text, method == measure["best"]) for text in [_tex(method), *map(_cell, row.values())])
+            " & ".join(_bold(text, method in measure["tied"]) for text in [_tex(method), *map(_cell, row.values())])
             for method, row in measure["table"].items()
         ]
         better = f"{measure['better'].capitalize()} {_tex(measure['column'])} is better"

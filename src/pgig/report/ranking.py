@@ -75,6 +75,17 @@ class Ranking:
         left_out = {name: [m for m in run.methods if m not in shared] for name, run in runs.items()}
         return Ranking(tuple(shared), tuple(cells), {n: m for n, m in left_out.items() if m}, tuple(skipped))
 
+    @cached_property
+    def twice(self) -> list[str]:
+        """Settings that say the same as an earlier one: the same numbers for all methods."""
+        found = []
+        for number, cell in enumerate(self.cells):
+            for earlier in self.cells[:number]:
+                if earlier.label == cell.label and numpy.array_equal(earlier.means, cell.means):
+                    found.append(f"{cell.label} of {cell.run} is that of {earlier.run}")
+                    break
+        return found
+
     @property
     def labels(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(cell.label for cell in self.cells))
@@ -120,6 +131,7 @@ class Ranking:
                     (a, b) for a in self.cells if a.label == first for b in self.cells
                     if b.label == second and b.run == a.run
                 ]  # fmt: skip
+                pairs = [(a, b) for a, b in pairs if numpy.ptp(a.ranks) and numpy.ptp(b.ranks)]  # all equal: no order
                 if pairs:
                     now = numpy.mean([_correlation(a.ranks[None], b.ranks[None])[0] for a, b in pairs])
                     drawn = numpy.mean([_correlation(a.drawn, b.drawn) for a, b in pairs], axis=0)

@@ -73,6 +73,12 @@ class Run:
         means = dict(zip(self.methods, self.ranked_by(label).mean(0).tolist(), strict=True))
         return sorted(means, key=lambda m: means[m], reverse=self.asked[label].measure.better == "higher")
 
+    def tied(self, label: str) -> list[str]:
+        """The best, and those that are exactly as good."""
+        means = self.ranked_by(label).mean(0)
+        best = means.max() if self.asked[label].measure.better == "higher" else means.min()
+        return [method for method, mean in zip(self.methods, means, strict=True) if mean == best]
+
     def measures(self, label: str | None = None) -> dict[str, dict[str, Interval]]:
         """A measure's columns, with intervals, the best method first."""
         label = label or self.first

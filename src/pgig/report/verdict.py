@@ -27,6 +27,8 @@ def verdict(ranking: Ranking) -> str:
             if len(winners) == 1 and ranking.wins[winners[0]] == cells
             else f"No method wins everywhere; methods that are the best alone somewhere: {len(winners)}."
         )
+    if ranking.twice:
+        said.append(f"Counted twice, since it is in two runs: {'; '.join(ranking.twice)}.")
     if ranking.without:
         others = {
             label: [m for m, place in places.items() if place == min(places.values())]

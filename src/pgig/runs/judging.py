@@ -69,7 +69,7 @@ class Judging:
                 for one in done:  # perhaps one image is to blame
                     yield from self._rows([one], judges[place:])
                 return
-            except (RuntimeError, MemoryError) as error:  # also torch's way of saying that memory is short
+            except Exception as error:  # whatever a user's model raises, or torch where memory is short
                 reason = str(error).splitlines()[0] if str(error) else type(error).__name__
                 raise PgigError(
                     f"the model failed while {label} was measured: {reason}; the same command goes on"

@@ -34,7 +34,10 @@ class Masks:
     def open(path: Path) -> "Masks":
         if path.is_file() and path.suffix.lower() == ".csv":
             return Masks(digest_of_file(path.read_bytes()), boxes=_read_boxes(path))
-        folder = ImageFolder.open(path)
+        try:
+            folder = ImageFolder.open(path)
+        except PgigError as error:
+            raise PgigError(f"masks: {error}") from error
         contents = (f"{name} {digest_of_file(folder.read(name))}" for name in folder.names)
         return Masks(digest_of("\n".join(contents)), files={_stem(n): n for n in folder.names}, folder=folder)
 

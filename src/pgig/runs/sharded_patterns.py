@@ -71,8 +71,8 @@ def estimate_on(
     write_set_aside(headway, job.out)
     if headway.aside:
         raise PgigError(
-            f"{len(headway.aside)} parts were the end of every worker that tried them: see {job.out}/{SET_ASIDE}; the "
-            "same command with --resume tries them again"
+            f"{len(headway.aside)} parts were the end of every worker that tried them: see {job.out}/{SET_ASIDE}; they "
+            "are tried again when the estimation goes on"
         )
     return _added_up(job)
 

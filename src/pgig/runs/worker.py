@@ -125,6 +125,10 @@ class Worker:
                 except PgigError as error:
                     failed = name
                     found.skipped[name] = _reason(error, name)
+                except Exception as error:  # whatever a user's model raises
+                    raise PgigError(
+                        f"the model failed while {name} was explained: {_first_line(error)}; the same command goes on"
+                    ) from error
             if not self._asked.measures:  # with many measures, judging takes longer than explaining
                 yield 1
         if failed is not None and not found.done and part.number == 0:
@@ -204,6 +208,11 @@ def _sums_rows(done: list[Explained]) -> list[dict[str, Any]]:
         for one in done
         for method, sums in one.sums.items()
     ]  # fmt: skip
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 
 
 def _reason(error: Exception, name: str) -> str:

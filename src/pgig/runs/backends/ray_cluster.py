@@ -163,15 +163,26 @@ def _environment(values: dict[str, str]) -> Iterator[None]:
 
 @contextmanager
 def _signals_kept() -> Iterator[Callable[[], None]]:
-    """Ray takes SIGTERM for itself. Gives what puts the handlers back, which is also done at the end."""
+    """Ray takes SIGTERM for itself, and an interrupt while it starts can be lost: it waits until Ray is there.
+
+    Gives what puts the handlers back, and sends what came meanwhile. A second interrupt does not wait.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield lambda: None
         return
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    came: list[int] = []
+
+    def note(number: int, _: object) -> None:
+        came.append(number)
+        signal.signal(number, before[signal.Signals(number)])
+
+    before = {number: signal.signal(number, note) for number in (signal.SIGTERM, signal.SIGINT)}
 
     def restore() -> None:
         for number, handler in before.items():
             signal.signal(number, handler)
+        while came:
+            signal.raise_signal(came.pop())
 
     try:
         yield restore
