@@ -60,7 +60,7 @@ class Handing:
         return True
 
     def died(self, worker: int, part: Part, is_to_blame: bool = True) -> Fate:
-        """What becomes of a part whose worker is gone. Not to blame is what was not begun, or lost with its machine."""
+        """What becomes of a part whose worker is gone. Not to blame is what was lost with its machine."""
         self._let_go(worker, part)
         if part.number in self._over:
             return "elsewhere"

@@ -84,7 +84,6 @@ class _Hand:
     node: str = ""
     part: Part | None = None
     told: int = 0  # images of the part
-    has_begun: bool = False  # with the part
     is_counted: bool = True  # of two that have a part, one is
 
 
@@ -131,7 +130,7 @@ class _Crew:
         for hand in self._hands.values():
             if hand.stage == "idle" and (part := self.handing.next_for(hand.number)) is not None:
                 hand.is_counted = all(other.part != part for other in self._hands.values())
-                hand.stage, hand.part, hand.told, hand.has_begun = "working", part, 0, False
+                hand.stage, hand.part, hand.told = "working", part, 0
                 hand.awaited = hand.actor.work.options(num_returns="streaming").remote(part)
 
     def _speaking(self) -> list[_Hand]:
@@ -162,8 +161,8 @@ class _Crew:
         elif hand.stage == "loading":
             hand.stage, self._stillborn = "idle", 0
         elif isinstance(said, Progress):
-            hand.told, hand.has_begun = hand.told + said.images, True
-            if hand.is_counted and said.images:
+            hand.told += said.images
+            if hand.is_counted:
                 yield said
         else:
             yield from self._finish(hand, said)
@@ -201,7 +200,7 @@ class _Crew:
         if part is None:
             self._without_one_more(reason)
             return
-        fate = self.handing.died(hand.number, part, hand.has_begun and not self._node_is_gone(hand, reason))
+        fate = self.handing.died(hand.number, part, not self._node_is_gone(hand, reason))
         if fate == "elsewhere" and other is not None:
             yield from self._counted_in_place(other, hand)
             return

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pgig.records.parts import Part
-from pgig.runs.backends.events import Progress, Worker, events_of, sendable
+from pgig.runs.backends.events import Worker, events_of, sendable
 
 
 class Raised:
@@ -46,9 +46,8 @@ class Actor:
         return None
 
     def work(self, part: Part) -> Iterator[Any]:
-        """Events: first that it begins, last the result, or what was raised."""
+        """Events, the last of them the result; or what was raised."""
         assert self._worker is not None
-        yield Progress(0, self._number)
         try:
             yield from events_of(self._worker, part, self._number)
         except Exception as error:  # as above
