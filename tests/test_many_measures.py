@@ -30,6 +30,8 @@ from pgig.measures.sets import correlation, drawn
 from pgig.measures.superpixels import superpixels
 from pgig.records.measures import MEASURES, asked_measure, asked_measures
 from pgig.subject.subject import Subject
+from pgig.synthetic import embedded
+from pgig.synthetic.images import samples
 
 SMALL = {"patch": 2, "steps": 12, "across": 4, "segments": 9, "groups": 4, "draws": 12, "side": 2, "sizes": 3}
 UNITS = "patch", "pixel", "superpixel"
@@ -547,3 +549,18 @@ def test_max_sensitivity_is_its_definition(case):
     moved = [(number * (x + noise)).flatten(1).norm(dim=1) for number, noise in enumerate(asked, 1)]
     wanted = torch.stack(moved).amax(0) / given["noise"].flatten(1).norm(dim=1)
     numpy.testing.assert_allclose(found["it"][:, 0], wanted, rtol=1e-5)
+
+
+def test_localisation_on_images_whose_truth_is_known():
+    """The truth itself has all of its mass, its rank and its point on the truth; noise has about the mask's share."""
+    drawn_images = samples("white", 4)
+    masks = drawn_images.mask.bool()
+    truth = masks[:, None].expand_as(drawn_images.x).to(drawn_images.x)
+    noise = torch.rand(drawn_images.x.shape, generator=torch.Generator().manual_seed(0))
+    found = judge(
+        "localization", embedded("plain"), drawn_images.x, drawn_images.label.tolist(),
+        {"truth": truth, "noise": noise}, Setting(masks=masks),
+    )  # fmt: skip
+    assert all((column == 1).all() for column in found["truth"].values())
+    shares = masks.flatten(1).float().mean(1).numpy()
+    numpy.testing.assert_allclose(found["noise"]["mass"], shares, rtol=0.3)
