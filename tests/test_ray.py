@@ -253,6 +253,10 @@ def test_bad_calls_are_one_line(folder, monkeypatch):
         assert done.returncode == 2
         assert match in done.stderr
         assert len(done.stderr.strip().splitlines()) == 1
+    (folder / "theirs.toml").write_text('backend = "ray"\naddress = "elsewhere:6379"\n')
+    done = run(folder, *BENCH, "--config", "theirs.toml", "--out", "bad")
+    assert done.returncode == 2
+    assert "names a cluster to connect to, which a file may not" in done.stderr
     monkeypatch.setitem(sys.modules, "ray", None)
     done = run(folder, *BENCH, "--backend", "ray", "--out", "bad")
     assert done.returncode == 2

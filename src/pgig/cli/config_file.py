@@ -35,6 +35,10 @@ def options_from_file(context: typer.Context, path: Path | None) -> Path | None:
     }  # fmt: skip
     if unknown := found.keys() - known - own:
         raise PgigError(f"{path} has the unknown option {sorted(unknown)[0]!r}")
+    if "address" in found:  # what a cluster sends back is unpickled
+        raise PgigError(
+            f"{path} names a cluster to connect to, which a file may not: give --address on the command line"
+        )
     found = {name: value for name, value in found.items() if name in known}
     _check_types(path, found, context.command.callback)
     context.default_map = {**(context.default_map or {}), **found}
