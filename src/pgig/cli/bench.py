@@ -63,6 +63,8 @@ def bench(
 
     `pgig bench --images photos/ --measures morf,morf+fill=blur,insertion+unit=pixel,road --out runs/protocols`
 
+    `pgig bench --images /shared/imagenet/val --methods all --backend ray --address auto --out /shared/run`
+
     `pgig bench --images dogs/ --measures core,localization --masks boxes.csv --out runs/dogs`
     """
     from pgig.degradation.protocol import Protocol
