@@ -41,7 +41,10 @@ def peak(**values) -> int:
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux to measure memory")
 @pytest.mark.parametrize(("method", "option"), [("integrated_gradients", "steps"), ("vargrad", "samples")])
 def test_a_thousand_points_need_no_more_memory_than_a_hundred(method, option):
-    few, many = (peak(method=method, option=option, count=count, batch=None) for count in (100, 1000))
+    # the least of three: how the allocator lays out its blocks differs by 25 MB from run to run
+    few, many = (
+        min(peak(method=method, option=option, count=count, batch=None) for _ in range(3)) for count in (100, 1000)
+    )
     everything = peak(method=method, option=option, count=250, batch=250)
     assert many < few + 50_000  # kilobytes; what the allocator does not give back
     assert everything > many + 200_000  # the measure would notice
