@@ -227,8 +227,10 @@ def test_the_lead_is_paired(folder, rows):
     assert "not told apart" not in verdict(ranking)
 
 
-def test_one_method_alone_is_reported_without_a_ranking(folder):
+def test_one_method_alone_is_reported_without_a_ranking(folder, rows):
     bench(folder, "alone", "--methods", "gradient", measures="morf,complexity")
+    bench(folder, "two", "--methods", "gradient,vargrad", measures="morf,complexity")
+    assert "not every run has random, of run: left out" in run(folder, "rank", "two", "run", "--out", "both").stdout
     assert run(folder, "report", "alone", "--out", "alone-report").returncode == 0
     assert "The ranking" not in (folder / "alone-report" / "index.html").read_text()
     assert run(folder, "rank", "alone").returncode == 2

@@ -34,5 +34,7 @@ def rank(
             f"{method:32s} mean rank {found.mean:5.2f} [{found.low:.2f}, {found.high:.2f}], in the best group in "
             f"{ranking.in_best_group[method]} of {len(ranking.cells)}", highlight=False, soft_wrap=True,
         )  # fmt: skip
+    for name, methods in ranking.left_out.items():
+        console.print(f"not every run has {', '.join(methods)}, of {name}: left out", highlight=False, soft_wrap=True)
     console.print(verdict(ranking), highlight=False, soft_wrap=True)
     console.print(f"the page is {page.resolve()}: open it in a browser", highlight=False, soft_wrap=True)
