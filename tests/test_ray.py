@@ -52,13 +52,17 @@ def folder(tmp_path_factory) -> Path:
 def ray(folder):
     """One of our own for all tests here; what they start finds it, and leaves it alone."""
     before = dict(os.environ), signal.getsignal(signal.SIGTERM), logging.getLogger("ray").handlers[:]
+    others = _below(os.getpid())
     with ExitStack() as stack:
         found, session = stack.enter_context(connected(None, 2, 0, folder / "ray.log"))
-        below = _below(os.getpid())
+        below = _below(os.getpid()) - others
         assert below
         yield found, session
     assert (dict(os.environ), signal.getsignal(signal.SIGTERM), logging.getLogger("ray").handlers) == before
     assert not session.exists()
+    deadline = time.monotonic() + 10
+    while _alive(below) and time.monotonic() < deadline:
+        time.sleep(0.1)
     assert not _alive(below)
 
 
