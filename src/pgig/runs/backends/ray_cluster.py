@@ -41,7 +41,7 @@ def connected(address: str | None, cpus: float, gpus: float, log: Path | None) -
     """Ray, connected, and its folder where it is our own. cpus, gpus: of such a one. Nothing stays changed here."""
     with ExitStack() as stack:
         own = {} if address else {**_LOOPBACK, "RAY_AUTH_TOKEN": _TOKEN}
-        stack.enter_context(_environment({**_QUIET, **own}))
+        changed = stack.enter_context(_environment({**_QUIET, **own}))
         ray = ray_module()
         if ray.is_initialized():  # the caller's own: used, and left alone
             yield ray, None
@@ -58,6 +58,7 @@ def connected(address: str | None, cpus: float, gpus: float, log: Path | None) -
                 reason = " ".join(str(error).split())
                 raise PgigError(f"cannot reach Ray at {address!r}: {reason}") from error
             stack.callback(ray.shutdown)
+            changed()
             signals()
             yield ray, None
             return
@@ -75,6 +76,7 @@ def connected(address: str | None, cpus: float, gpus: float, log: Path | None) -
             raise PgigError(f"a Ray of its own could not be started: {' '.join(str(error).split())}") from error
         stack.callback(_keep_logs, folder, log)
         stack.callback(ray.shutdown)
+        changed()
         signals()
         yield ray, folder
 
@@ -149,16 +151,26 @@ def _replaced(module: Any, name: str, value: object) -> Iterator[None]:
 
 
 @contextmanager
-def _environment(values: dict[str, str]) -> Iterator[None]:
-    """Ray adds variables of its own, which would hold for the next Ray of this process."""
+def _environment(values: dict[str, str]) -> Iterator[Callable[[], None]]:
+    """Ray adds variables of its own, which would hold for the next Ray of this process.
+
+    Gives what is to be called when Ray has begun: what changed until then is as before at the end, and nothing else.
+    """
     before = dict(os.environ)
     os.environ.update(values)
+    changed = set(values)
+
+    def note() -> None:
+        changed.update(name for name in os.environ if os.environ[name] != before.get(name))
+
     try:
-        yield
+        yield note
     finally:
-        for name in os.environ.keys() - before.keys():
-            del os.environ[name]
-        os.environ.update(before)
+        for name in changed:
+            if name in before:
+                os.environ[name] = before[name]
+            else:
+                os.environ.pop(name, None)
 
 
 @contextmanager
