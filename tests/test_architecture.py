@@ -20,7 +20,7 @@ ROOMS = (
     "errors", "files", "sealing", "digests", "statistics", "plugins", "draws",
     "drawing", "records", "methods", "network", "subject", "patterns", "attribution", "degradation", "incremental",
     "measures", "explainers", "explaining", "captum", "quantus", "vision", "randomization", "synthetic", "report",
-    "runs", "cli", "__main__",
+    "runs", "app", "cli", "__main__",
 )  # fmt: skip
 WITHOUT_TORCH = "errors", "files", "sealing", "digests", "statistics", "plugins", "drawing", "records", "report"
 # which packages are known where, beside torch, numpy and safetensors
@@ -43,6 +43,13 @@ FURTHER = {
     "runs/ownership.py": {"filelock"},
     "synthetic/transport.py": {"ot"},
     "quantus/degradation.py": {"quantus"},
+    "app/shown.py": {"PIL"},
+    "app/views.py": {"gradio"},
+    "app/desk.py": {"gradio"},
+    "app/page.py": {"gradio"},
+    "app/tabs/": {"gradio"},
+    "app/serve.py": {"gradio", "fastapi", "uvicorn"},
+    "app/widget.py": {"anywidget", "traitlets"},
     "cli/": {"typer", "rich"},
 }
 LONGEST = 250  # lines

@@ -4,12 +4,12 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from pgig.cli.app import run
+from pgig.cli.command import run
 
 # in the order of `pgig --help`
 COMMANDS = (
-    "methods", "explain", "patterns", "check", "bench", "measures", "degrade", "report", "rank", "randomize", "stress",
-    "truth", "demo",
+    "methods", "explain", "app", "patterns", "check", "bench", "measures", "degrade", "report", "rank",
+    "randomize", "stress", "truth", "demo",
 )  # fmt: skip
 
 

@@ -1,109 +1,126 @@
-"""The command itself: what all its parts share, what becomes of errors, and that nothing stays changed."""
+"""pgig app"""
 
 import os
-import signal
-import sys
-import threading
-import traceback
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Annotated
+from dataclasses import dataclass
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pgig import __version__
-from pgig.cli.hints import hinted
-from pgig.cli.terminal import console, visible
+from pgig.cli.command import app as command
+from pgig.cli.groups import grouped
+from pgig.cli.options import ModelOptions, PatternsOption, PreprocessOptions, Threads, patterns_file
+from pgig.cli.terminal import console, errors
 from pgig.errors import PgigError
-from pgig.plugins import forgotten_afterwards
 
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
-    help="Explain neural networks with Pattern-Guided Integrated Gradients and its peers.",
-)
+if TYPE_CHECKING:
+    from pgig.app.network import Network
+
+PASSWORD = "PGIG_APP_PASSWORD"  # the variable of the environment
+_HOW_TO_COMPARE = "Start `pgig app` with `--other-model` or `--other-weights` to compare with another network."
 
 
-def run(argv: Sequence[str]) -> int:
-    """Every error that a user can mend is one line on standard error, and exit code 2.
+@dataclass(frozen=True)
+class OtherOptions:
+    """A second network, to compare with."""
 
-    With PGIG_TRACEBACK=1 in the environment, the traceback behind it comes first.
-    """
-    try:
-        with _as_before_afterwards():
-            app(args=list(argv), prog_name="pgig")
-    except SystemExit as end:
-        return end.code if isinstance(end.code, int) else int(end.code is not None)
-    except PgigError as error:
-        return _refused(hinted(error, argv[0] if argv else ""))
-    except BrokenPipeError:  # `pgig ... | head` is no error; what is left must not be flushed into the pipe
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
-    except OSError as error:
-        where = f" ({error.filename})" if error.filename else ""
-        return _refused(f"{error.strerror or error}{where}")
-    except KeyboardInterrupt:
-        _say("stopped")
-        return 130
-    except Exception as error:
-        if (
-            type(error).__name__ != "SafetensorError"
-        ):  # a full disk, as its writer says it; known by name: help is quick
-            raise
-        return _refused(str(error))
-    return 0
+    other_model: Annotated[str | None, typer.Option(help="Likewise, of a second network; without, the same.")] = None
+    other_weights: Annotated[str | None, typer.Option(help="Its weights; alone: the same network with others.")] = None
+    other_patterns: Annotated[str, typer.Option(help="Its patterns.")] = "auto"
 
 
-@contextmanager
-def _as_before_afterwards() -> Iterator[None]:
-    """Owns all that a command sets in its process: how warnings are shown, signals, torch's threads, own modules."""
-    with warnings.catch_warnings(), forgotten_afterwards(), _threads_kept():
-        warnings.showwarning = lambda message, *_: _say(str(message))
-        if threading.current_thread() is not threading.main_thread():  # signals are the main thread's
-            yield
-            return
-        before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that half-written files are removed
-        try:
-            yield
-        finally:
-            signal.signal(signal.SIGTERM, before)
+@dataclass(frozen=True)
+class ServerOptions:
+    """Where the page is."""
+
+    host: Annotated[str, typer.Option(help="The address to listen on; another than this machine's needs a user.")] = (
+        "127.0.0.1"
+    )
+    port: Annotated[int | None, typer.Option(help="Without, the first free one from 7860 on.", min=0, max=65535)] = None
+    auth: Annotated[
+        str | None,
+        typer.Option(metavar="USER", help=f"Who may come in; the password is asked for, or ${PASSWORD}."),
+    ] = None
+    open_browser: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False
 
 
-@contextmanager
-def _threads_kept() -> Iterator[None]:
-    before = sys.modules["torch"].get_num_threads() if "torch" in sys.modules else None
-    try:
-        yield
-    finally:
-        if before is not None and sys.modules["torch"].get_num_threads() != before:
-            sys.modules["torch"].set_num_threads(before)
-
-
-def _refused(reason: str) -> int:
-    if os.environ.get("PGIG_TRACEBACK") == "1":
-        traceback.print_exc()
-    _say(reason)
-    return 2
-
-
-def _say(text: str) -> None:
-    """On one line, whatever names it holds."""
-    print("pgig:", visible(" ".join(text.split())), file=sys.stderr)  # noqa: T201
-
-
-def _version(wanted: bool) -> None:
-    if wanted:
-        console.print(__version__)
-        raise typer.Exit
-
-
-@app.callback()
-def _common(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
-    ] = False,
+@command.command("app")
+@grouped
+def app(
+    network: ModelOptions,
+    other: OtherOptions,
+    server: ServerOptions,
+    image: PreprocessOptions,
+    patterns: PatternsOption = "auto",
+    classes: Annotated[
+        Path | None, typer.Option(help="Class names, one per line, line = class index; a named model brings its own.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Take patterns of other weights all the same.")] = False,
+    threads: Threads = None,
 ) -> None:
-    """Explain neural networks with Pattern-Guided Integrated Gradients and its peers."""
+    """Ask a network in the browser: drop a picture in, see what mattered, take it away and watch the score fall.
+
+    The page is on this machine alone, and fetches nothing from elsewhere; ctrl-C ends it. Pictures that are dropped in
+    stay in memory.
+
+    Examples:
+    `pgig app`
+
+    `pgig app --model mynet:make --weights mynet.safetensors --patterns mynet-patterns.safetensors --classes names.txt`
+
+    `pgig app --model squeezenet1_0 --weights one.safetensors --other-weights two.safetensors`
+
+    `pgig app --host 0.0.0.0 --auth ada`
+    """
+    for package in ("gradio", "uvicorn", "fastapi"):
+        if find_spec(package) is None:
+            raise PgigError(f"the app needs {package}: pip install 'pgig[app]'")
+    auth = _auth(server)
+    from pgig.app.desk import Desk
+    from pgig.app.network import load_network, untrained
+    from pgig.app.serve import serve
+    from pgig.runs.photographs import photographs
+
+    def load(model: str, weights: str | None, wanted: str, names: Path | None) -> "Network":
+        from pgig.vision.models import load_model
+
+        file = patterns_file(wanted, partial(load_model, model, weights))
+        given = None if wanted.partition(":")[0] in ("auto", "none") else wanted
+        return load_network(model, weights, image.preprocess(model, weights), file, names, force, given)
+
+    networks = [load(network.model, network.weights, patterns, classes)]
+    if networks[0].patterns is not None:
+        errors.print(f"note: the verdict on these patterns: {networks[0].patterns.health().verdict}", highlight=False)
+    if other.other_model is not None or other.other_weights is not None:
+        same = other.other_model in (None, network.model)
+        networks.append(
+            load(
+                other.other_model or network.model, other.other_weights, other.other_patterns, classes if same else None
+            )
+        )  # fmt: skip
+    if (random := untrained(networks[0])) is not None:
+        networks.append(random)
+    desk = Desk(networks, photographs(), how_to_compare=_HOW_TO_COMPARE)
+
+    def ready(address: str) -> None:
+        console.print(f"the page is {address} (ctrl-C ends it)", highlight=False, soft_wrap=True)
+        if server.open_browser:
+            typer.launch(address)
+
+    serve(desk, host=server.host, port=server.port, auth=auth, ready=ready)
+
+
+def _auth(server: ServerOptions) -> tuple[str, str] | None:
+    """Refused before anything is loaded."""
+    from pgig.app.where import is_loopback
+
+    if server.auth is None:
+        if not is_loopback(server.host):
+            raise PgigError(f"on {server.host} others can reach it: that needs a user and a password", lacks="a user")
+        return None
+    if not server.auth.strip():
+        raise PgigError("the user of the app needs a name, got nothing")
+    password = os.environ.get(PASSWORD) or typer.prompt(f"password for {server.auth}", hide_input=True)
+    return server.auth, password

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from pgig.cli.app import app
 from pgig.cli.backend_options import BackendOptions
+from pgig.cli.command import app
 from pgig.cli.config_file import options_from_file
 from pgig.cli.groups import grouped
 from pgig.cli.options import ExecutionOptions, MethodOptions, ModelOptions, PreprocessOptions

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from pgig.cli.app import app
+from pgig.cli.command import app
 from pgig.cli.options import Model, Size, Threads, Weights
 from pgig.cli.terminal import visible
 from pgig.errors import PgigError

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from pgig.cli.app import app
+from pgig.cli.command import app
 from pgig.cli.embedded import EmbeddedModel, Out, variant_of
 from pgig.cli.options import Threads
 from pgig.cli.terminal import console, errors, progress_of

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from pgig.cli.app import app
+from pgig.cli.command import app
 from pgig.cli.groups import grouped
 from pgig.cli.hints import HINTS
 from pgig.cli.options import MethodOptions, ModelOptions, PreprocessOptions, Threads, patterns_file

@@ -14,6 +14,7 @@ HINTS = {
     "masks": "give --masks, a folder of mask images or a CSV of boxes, with one for every image",
     "held-out images": "give --held-out N",
     "a score": "commands explain models that return one row of class scores; give a module that picks them",
+    "a user": "give --auth USER, or leave out --host",
     "saved attributions": "run it to its end with --save-attributions",
 }
 # where a command has other options for the same

@@ -2,7 +2,7 @@
 
 from rich.table import Table
 
-from pgig.cli.app import app
+from pgig.cli.command import app
 from pgig.cli.terminal import console
 
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from pgig.cli.app import app
+from pgig.cli.command import app
 from pgig.cli.terminal import console
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pgig.cli.app import app
 from pgig.cli.backend_options import BackendOptions
+from pgig.cli.command import app
 from pgig.cli.groups import grouped
 from pgig.cli.options import ModelOptions, PreprocessOptions, Threads, regime_of
 from pgig.cli.terminal import console, goes_on, progress_of, standing_of, stoppable, visible

@@ -5,8 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from pgig.cli.app import app
 from pgig.cli.backend_options import BackendOptions
+from pgig.cli.command import app
 from pgig.cli.groups import grouped
 from pgig.cli.options import (
     Images,

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from pgig.cli.app import app
+from pgig.cli.command import app
 from pgig.cli.terminal import console
 
 

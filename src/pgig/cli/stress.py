@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from pgig.cli.app import app
+from pgig.cli.command import app
 from pgig.cli.embedded import Out
 from pgig.cli.options import Threads
 from pgig.cli.terminal import console, progress_of, shortened

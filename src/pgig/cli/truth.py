@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from pgig.cli.app import app
 from pgig.cli.backend_options import BackendOptions
+from pgig.cli.command import app
 from pgig.cli.embedded import EmbeddedModel, Out, variant_of
 from pgig.cli.groups import grouped
 from pgig.cli.options import Threads

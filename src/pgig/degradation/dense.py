@@ -10,7 +10,7 @@ from pgig.degradation.grid import PatchGrid
 from pgig.errors import PgigError
 from pgig.network.outputs import answer_of
 
-# what the model says of images, as one number each in the classes given: [b, ...], [b] -> [b]
+# what the model says of images, as one number each in the classes given: [b, ...], [b] -> [b]; or in several for each
 Scored = Callable[[Tensor, Tensor], Tensor]
 
 
@@ -24,7 +24,7 @@ class Evaluator(Protocol):
 
         x: images [n, channels, height, width]; filled: what stands in each patch once it is replaced, shaped like x.
         rankings: [n, m, L, r], the patches in the order in which each of m methods has them replaced, r at each step.
-        targets: [n], the class that is scored.
+        targets: [n], the class that is scored; or [n, k], several, and the scores have a last axis of as many.
         """
         ...
 
@@ -47,14 +47,14 @@ class DenseEvaluator:
     @torch.inference_mode()
     def curves(self, x: Tensor, filled: Tensor, rankings: Tensor, targets: Tensor, grid: PatchGrid) -> Tensor:
         n, m, steps = rankings.shape[:3]
-        result = torch.empty(n * m, steps + 1, dtype=torch.float64)
+        result = torch.empty(n * m, steps + 1, *targets.shape[1:], dtype=torch.float64)
         intact = torch.cat(
             [
                 self._score(x[first : first + self._batch], targets[first : first + self._batch])
                 for first in range(0, n, self._batch)
             ]
         )
-        result[:, 0] = intact.repeat_interleave(m)  # all methods of an image share it
+        result[:, 0] = intact.repeat_interleave(m, 0)  # all methods of an image share it
         image_of = torch.arange(n).repeat_interleave(m)
         orders = rankings.flatten(0, 1).tolist()
         for first in range(0, n * m, self._batch):
@@ -66,7 +66,7 @@ class DenseEvaluator:
                         down, across = grid.place(patch)
                         now[row, :, down, across] = filled[image, :, down, across]
                 result[first : first + len(images), step + 1] = self._score(now, targets[images])
-        return result.reshape(n, m, steps + 1)
+        return result.reshape(n, m, *result.shape[1:])
 
     @torch.inference_mode()
     def curves_by_pixel(self, x: Tensor, filled: Tensor, when: Tensor, steps: int, targets: Tensor) -> Tensor:
@@ -96,7 +96,7 @@ def check_score(score: str) -> None:
         raise PgigError(f"unknown score {score!r}; choose 'probability' or 'logit'")
 
 
-def score_of(output: Tensor, targets: Tensor, score: str) -> Tensor:  # [b, classes], [b] -> [b]
-    """One number for each row of a model's output."""
+def score_of(output: Tensor, targets: Tensor, score: str) -> Tensor:  # [b, classes], [b] -> [b]; or [b, k] -> [b, k]
+    """One number for each row of a model's output, or for each of several classes."""
     output = output.double().softmax(1) if score == "probability" else output
-    return output.gather(1, targets[:, None])[:, 0]
+    return output.gather(1, targets.reshape(len(targets), -1)).reshape(targets.shape)

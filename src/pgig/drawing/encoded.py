@@ -22,6 +22,11 @@ def mask_address(mask: NDArray[numpy.bool_]) -> str:
     return _address(picture, "png", optimize=True)
 
 
+def grey_address(values: NDArray[numpy.uint8]) -> str:
+    """Numbers from 0 to 255, [height, width], without loss."""
+    return _address(Image.fromarray(values), "png")
+
+
 def _address(picture: Image.Image, kind: str, **options: Any) -> str:
     buffer = BytesIO()
     picture.save(buffer, kind, **options)

@@ -1,6 +1,7 @@
 """Occlusion maps (Zeiler and Fergus 2014): how much the score falls when a window of the image is covered."""
 
 import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -11,7 +12,7 @@ from torch import Tensor, nn
 from pgig.degradation.dense import check_score, score_of
 from pgig.errors import PgigError
 from pgig.explainers.protocol import Needs, typed
-from pgig.explainers.window_outputs import OCCLUSION_BYTES, window_outputs
+from pgig.explainers.window_outputs import OCCLUSION_BYTES, Say, window_outputs
 from pgig.incremental.plan import Boxes
 from pgig.methods.rules import plain
 from pgig.network.outputs import answer_of
@@ -47,6 +48,11 @@ class Occlusion:
         return Needs(memory=OCCLUSION_BYTES)
 
     @property
+    def work(self) -> int:
+        """What progress counts, for one input: hundredths of its windows."""
+        return 100
+
+    @property
     def shares(self) -> None:
         return None
 
@@ -57,7 +63,11 @@ class Occlusion:
         return replace(self, **{key: typed(value, self.options[key]) for key, value in values.items()})
 
     def explain(self, subject: Subject, x: Tensor, target: Tensor, context: Context) -> Tensor:
-        return self(subject, x, target, context.score)
+        def say(images: float) -> None:
+            if context.progress is not None:
+                context.progress(round(self.work * images), self.work * len(x))
+
+        return self(subject, x, target, context.score, say=say)
 
     def __call__(
         self,
@@ -66,12 +76,14 @@ class Occlusion:
         target: Target = None,
         score: Score = "probability",
         incremental: bool = True,
+        say: Callable[[float], object] = lambda images: None,
     ) -> Tensor:
         """Attributions shaped like x, [n, channels, height, width], the same in every channel.
 
         target: a class for all, one for each, or None for the predicted ones.
         score: "probability", "logit", or a function of the model's output that gives one number for each input.
         incremental: compute only what each window reaches, where the model can be treated so.
+        say: told how many images are done, in fractions.
         """
         if not callable(score):
             check_score(score)
@@ -87,8 +99,16 @@ class Occlusion:
             remedy="occlusion, which puts many covered images through at once, cannot take it",
         )  # fmt: skip
         boxes = self.boxes(x.shape[2], x.shape[3])
-        return torch.cat([self._map(subject, x[n : n + 1], None if classes is None else classes[n : n + 1], score,
-                                    boxes, incremental) for n in range(len(x))])  # fmt: skip
+        maps = []
+        for n in range(len(x)):
+            own = None if classes is None else classes[n : n + 1]
+            maps.append(
+                self._map(
+                    subject, x[n : n + 1], own, score, boxes, incremental,
+                    lambda done, n=n: say(n + done / len(boxes)),  # type: ignore[misc]
+                )
+            )  # fmt: skip
+        return torch.cat(maps)
 
     def boxes(self, height: int, width: int) -> Boxes:  # [windows, 2, (lo, hi)]
         """All windows, row by row. Those that would go beyond the border end there."""
@@ -98,12 +118,13 @@ class Occlusion:
         return numpy.array([[one, other] for one in down for other in across])
 
     def _map(
-        self, subject: Subject, x: Tensor, target: Tensor | None, score: Score, boxes: Boxes, incremental: bool
-    ) -> Tensor:
+        self, subject: Subject, x: Tensor, target: Tensor | None, score: Score, boxes: Boxes, incremental: bool,
+        say: Say,
+    ) -> Tensor:  # fmt: skip
         fill = torch.full_like(x, self.baseline)
         with torch.no_grad():
             intact = _finite(_scores(answer_of(subject(x.clone())), target, score).double())
-            outputs = window_outputs(subject, x, boxes, fill, incremental)
+            outputs = window_outputs(subject, x, boxes, fill, incremental, say)
             scores = _finite(_scores(outputs, target, score).double())
         total = torch.zeros(x.shape[2:], dtype=torch.float64, device=x.device)
         covers = torch.zeros_like(total)

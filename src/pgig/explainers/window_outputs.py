@@ -1,7 +1,7 @@
 """What a model gives for an image under each of many windows: by what a window reaches, or by whole forward passes."""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy
 import torch
@@ -21,11 +21,24 @@ _TRIED = 3  # windows that are also computed whole
 OCCLUSION_BYTES = 512 * 2**20  # of activations that are kept, at most
 
 
-def window_outputs(subject: Subject, x: Tensor, boxes: Boxes, fill: Tensor, incremental: bool = True) -> Tensor:
+Say = Callable[[int], object]  # how many windows are done
+
+
+def window_outputs(
+    subject: Subject, x: Tensor, boxes: Boxes, fill: Tensor, incremental: bool = True, say: Say = lambda done: None
+) -> Tensor:
     """Outputs for one image, [windows, ...]. boxes: [windows, 2, (lo, hi)]; fill: what covers, shaped like x."""
     with torch.no_grad():
-        outputs = _incremental_outputs(subject, x, boxes, fill) if incremental else None
-        return torch.cat(list(_whole_outputs(subject, x, boxes, fill))) if outputs is None else outputs
+        outputs = _incremental_outputs(subject, x, boxes, fill, say) if incremental else None
+        return _joined(_whole_outputs(subject, x, boxes, fill), say) if outputs is None else outputs
+
+
+def _joined(parts: Iterator[Tensor], say: Say) -> Tensor:
+    found: list[Tensor] = []
+    for part in parts:
+        found.append(part)
+        say(sum(map(len, found)))
+    return torch.cat(found)
 
 
 def _whole_outputs(subject: Subject, x: Tensor, boxes: Boxes, fill: Tensor) -> Iterator[Tensor]:
@@ -39,7 +52,7 @@ def _whole_outputs(subject: Subject, x: Tensor, boxes: Boxes, fill: Tensor) -> I
             yield answer_of(subject(now))
 
 
-def _incremental_outputs(subject: Subject, x: Tensor, boxes: Boxes, fill: Tensor) -> Tensor | None:
+def _incremental_outputs(subject: Subject, x: Tensor, boxes: Boxes, fill: Tensor, say: Say) -> Tensor | None:
     """By what each window reaches; None where the model cannot be treated so.
 
     A few windows are also computed whole: a plan that says otherwise, since the model has changed or is beyond it, is
@@ -54,7 +67,7 @@ def _incremental_outputs(subject: Subject, x: Tensor, boxes: Boxes, fill: Tensor
         try:
             plan = plan_for(subject, x)
             rows = max(1, min(_ROWS, OCCLUSION_BYTES // plan.bytes_per_row - 1))
-            found = torch.cat(list(covered_outputs(plan, x, boxes, fill, rows)))
+            found = _joined(covered_outputs(plan, x, boxes, fill, rows), say)
         except TracingError:
             return None
         except RuntimeError:  # what a model that has changed since may lead to

@@ -44,7 +44,7 @@ class IncrementalEvaluator:
         orders = rankings.reshape(n * m, steps, rankings.shape[3]).numpy()
         if self._whole is not None and rankings.shape[3] > 1 and steps and not self._pay(_some_boxes(orders, grid)):
             return self._whole.curves(x, filled, rankings, targets, grid)
-        result = torch.empty(n * m, steps + 1, dtype=torch.float64)
+        result = torch.empty(n * m, steps + 1, *targets.shape[1:], dtype=torch.float64)
         patches = _patches(filled, grid)
         for first in range(0, n * m, self._rows):
             images = numpy.arange(first, min(first + self._rows, n * m)) // m
@@ -59,7 +59,7 @@ class IncrementalEvaluator:
                 self._replace(patches, images, orders[first : first + len(images), step], grid)
                 waiting.add(step + 1)
             waiting.finish()
-        return result.reshape(n, m, steps + 1)
+        return result.reshape(n, m, *result.shape[1:])
 
     @torch.inference_mode()
     def curves_by_pixel(self, x: Tensor, filled: Tensor, when: Tensor, steps: int, targets: Tensor) -> Tensor:
@@ -151,8 +151,9 @@ class _Waiting:
         if not self._steps:
             return
         together = [torch.cat(maps) if len(maps) > 1 else maps[0] for maps in zip(*self._maps, strict=True)]
-        scores = self._score(self._plan.finish(together), self._targets.repeat(len(self._steps)))
-        self._result[:, self._steps] = scores.double().cpu().reshape(len(self._steps), -1).T
+        scores = self._score(self._plan.finish(together), torch.cat([self._targets] * len(self._steps)))
+        by_step = scores.double().cpu().reshape(len(self._steps), *self._targets.shape)
+        self._result[:, self._steps] = by_step.transpose(0, 1)
         self._maps, self._steps = [], []
 
 

@@ -48,13 +48,18 @@ def agreement(maps: Maps) -> dict[str, float]:
     """Each map's mean rank correlation with the others, over patches; of one map alone there is none."""
     if len(maps) < 2:
         return {}
+    matrix = agreements(maps)
+    return {name: float((matrix[i].sum() - matrix[i, i]) / (len(maps) - 1)) for i, name in enumerate(maps)}
+
+
+def agreements(maps: Maps) -> NDArray[numpy.float64]:  # [maps, maps]
+    """Rank correlations of all maps with one another, over patches."""
     grid = _grid(*next(iter(maps.values())).shape)
     sums = [grid.sums(torch.from_numpy(m.copy())[None, None])[0].numpy() for m in maps.values()]
     ranks = numpy.stack([_ranks(one) for one in sums])
     centred = ranks - ranks.mean(1, keepdims=True)
     sizes = numpy.sqrt((centred**2).sum(1))
-    matrix = centred @ centred.T / numpy.maximum(numpy.outer(sizes, sizes), 1e-12)
-    return {name: float((matrix[i].sum() - matrix[i, i]) / (len(maps) - 1)) for i, name in enumerate(maps)}
+    return numpy.asarray(centred @ centred.T / numpy.maximum(numpy.outer(sizes, sizes), 1e-12))
 
 
 def _grid(height: int, width: int) -> PatchGrid:

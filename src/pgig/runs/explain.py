@@ -31,7 +31,7 @@ from pgig.vision.models import output_for
 from pgig.vision.pictures import Picture
 
 _AT_ONCE = 8  # images with something removed
-_SMOOTH = 1 / 75  # of the shorter side: the width of the Gaussian that maps are smoothed with on the page
+SMOOTH = 1 / 75  # of the shorter side: the width of the Gaussian that maps are smoothed with on the page
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ def shown_question(
     picture: Picture, found: Answer, judgement: Judgement, lacking: Mapping[str, str]
 ) -> ShownQuestion:  # fmt: skip
     """For the page. lacking: methods that were left out for all pictures, and why."""
-    smooth = _SMOOTH * min(picture.pixels.shape[1:])
+    smooth = SMOOTH * min(picture.pixels.shape[1:])
     maps = []
     for name, explanation in found.explanations.items():
         top = judgement.removed.shown.get(name)
