@@ -315,7 +315,7 @@ def test_hints_name_options_that_the_command_has(folder):
     for path in (Path(pgig.__file__).parent).rglob("*.py"):
         words |= set(re.findall(r'lacks="([^"]+)"', path.read_text()))
     assert words == HINTS.keys()
-    commands = "explain", "bench", "degrade", "randomize", "patterns"
+    commands = "explain", "bench", "degrade", "randomize", "patterns", "app"
     helped = {name: run(folder, name, "--help").stdout for name in commands}
     everything = "".join(helped.values())
     for hint in HINTS.values():

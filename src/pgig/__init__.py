@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pgig.app.widget import widget
     from pgig.attribution.completeness import completeness
     from pgig.drawing.figures import show
     from pgig.drawing.heatmaps import heatmap
@@ -53,6 +54,7 @@ __all__ = [
     "register",
     "show",
     "signal_quality",
+    "widget",
 ]
 
 # Loaded at first use (PEP 562), so that `import pgig` is quick and its parts load without each other's dependencies.
@@ -82,6 +84,7 @@ _HOMES = {
     "register": "explainers.registry",
     "show": "drawing.figures",
     "signal_quality": "patterns.quality",
+    "widget": "app.widget",
 }
 _SUBMODULES = {"captum", "degradation", "incremental", "measures", "quantus", "report", "synthetic", "vision"}
 

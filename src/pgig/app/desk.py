@@ -60,7 +60,7 @@ class Desk:
         if not self.reading.acquire(timeout=_PATIENCE):
             raise PgigError("busy: pictures of others are being read; try again in a minute")
         try:
-            return self.network.picture(data, name), file
+            return self.network.picture(data, name, Path(file).name), file
         finally:
             self.reading.release()
 

@@ -57,11 +57,11 @@ class Network:
         out = set(needing_references(table)) | (set() if self.patterns is not None else set(needing_patterns(table)))
         return [name for name in table if name not in out]
 
-    def picture(self, data: bytes, name: str) -> Picture:
-        """An image file that a visitor gave."""
+    def picture(self, data: bytes, name: str, file: str | None = None) -> Picture:
+        """An image file that a visitor gave; file: its name in full, for errors."""
         if not data:
-            raise PgigError(f"{name} is empty")
-        pixels = self.preprocess.pixels(BytesIO(data), name)
+            raise PgigError(f"{file or name} is empty")
+        pixels = self.preprocess.pixels(BytesIO(data), file or name)
         return Picture(name, pixels, self.preprocess.normalise(pixels)[None])
 
     def likeliest(self, picture: Picture) -> list[tuple[int, float]]:

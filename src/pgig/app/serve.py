@@ -12,10 +12,10 @@ import gradio
 import uvicorn
 from fastapi import FastAPI
 
+from pgig.app.assets import asset
 from pgig.app.desk import Desk
 from pgig.app.guard import Guard
 from pgig.app.page import page_of, theme
-from pgig.app.views import asset
 from pgig.app.where import is_loopback
 from pgig.errors import PgigError
 
@@ -47,12 +47,13 @@ def serve(
 
 def application(desk: Desk, host: str = "127.0.0.1", auth: tuple[str, str] | None = None) -> Any:
     """The page behind its guard."""
-    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    plain: dict[str, Any] = {"docs_url": None, "redoc_url": None, "openapi_url": None}
+    app = FastAPI(**plain)
     page = page_of(desk)
     mounted = gradio.mount_gradio_app(
         app, page, path="/", auth=auth, theme=theme(), css=asset("app.css"), footer_links=["settings"],
         show_error=False, ssr_mode=False, pwa=False, mcp_server=False, enable_monitoring=False, max_file_size=1,
-        run_history=False,
+        run_history=False, app_kwargs=plain,
     )  # fmt: skip
     names = {*_NAMES, host} if is_loopback(host) else set()  # elsewhere it may have any name
     return Guard(mounted, names)

@@ -1,18 +1,13 @@
 """The views of the page: a script and plain values, as a component of Gradio's."""
 
-from functools import cache
-from importlib.resources import files
 from typing import Any
 
 import gradio
 
+from pgig.app.assets import asset
+
 # each has a script of its own name, with a function `NAMEView(root, send)` that gives a function of values
 VIEWS = "status", "picker", "classes", "maps", "removal", "brush", "saver", "matrix", "layers"
-
-
-@cache
-def asset(name: str) -> str:
-    return files("pgig.app").joinpath("assets", name).read_text(encoding="utf-8")
 
 
 def view(name: str, value: Any = None, **options: Any) -> gradio.HTML:

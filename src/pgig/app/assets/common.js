@@ -13,7 +13,7 @@ make.svg = new Set(["path", "line", "g", "text", "rect"]);
 const percent = share => share >= 0.0995 ? `${Math.round(100 * share)} %` : `${(100 * share).toFixed(1)} %`;
 const between = (low, value, high) => Math.min(high, Math.max(low, value));
 // Okabe and Ito's colours, which colour-blind people can tell apart; each has a dash of its own beside
-const LINES = [["#0072b2", ""], ["#d55e00", "9 4"], ["#8a8a8a", "2 3"]];
+const LINES = [["var(--mark)", ""], ["#d55e00", "9 4"], ["var(--soft)", "2 3"]];
 const RIVALS = [["#cc79a7", "6 2"], ["#009e73", "4 2 1 2"], ["#e69f00", "8 2 2 2"], ["#56b4e9", "1 2"]];
 function loaded(address) {
   return new Promise((done, failed) => {

@@ -5,14 +5,15 @@ function removalView(root) {
   const told = make("p", { role: "status", class: "pg-told" });
   const gone = slider("Patches taken away", { min: 0, max: 1, value: 0, class: "pg-long" }, String, number => { at = number; show(); });
   const rivals = make("input", { type: "checkbox", checked: true, onchange: () => draw() });
-  const pictures = make("div", { class: "pg-cards" });
+  const pictures = make("div", { class: "pg-cards pg-few" });
   const chart = make("svg", { viewBox: `0 0 ${W} ${H}`, class: "pg-chart", role: "img" });
   const legend = make("ul", { class: "pg-legend" });
   const soft = make("p", { class: "pg-soft" });
-  root.append(make("div", { class: "pg-tools" }, gone.whole, make("label", {}, rivals, " rivals")), told, pictures, chart, legend, soft);
+  root.append(make("div", { class: "pg-tools" }, gone.whole, make("label", {}, rivals, " rivals")), told,
+    make("div", { class: "pg-removal" }, make("div", {}, chart, legend), pictures), soft);
   const across = step => EDGE.left + (W - EDGE.left - EDGE.right) * step / Math.max(1, value.steps);
   const down = share => H - EDGE.bottom - (H - EDGE.top - EDGE.bottom) * share;
-  const style = ([colour, dash], width) => ({ stroke: colour, "stroke-dasharray": dash, "stroke-width": width, fill: "none" });
+  const style = ([colour, dash], width) => ({ style: `stroke:${colour}`, "stroke-dasharray": dash, "stroke-width": width, fill: "none" });
   const line = (shares, which, look) => make("path", { d: shares.map((of, step) => `${step ? "L" : "M"}${across(step).toFixed(1)} ${down(of[which]).toFixed(1)}`).join(""), ...look });
   const look = (number, count) => number === count - 1 ? LINES[2] : LINES[number];
   function draw() {
