@@ -16,7 +16,7 @@ from commands import run, with_pictures
 from PIL import Image
 
 from pgig.app.answers import answers, question_of
-from pgig.app.desk import Tick, followed
+from pgig.app.desk import Desk, Tick, followed
 from pgig.app.guard import MOST_BYTES as LARGEST_REQUEST
 from pgig.app.network import Network, load_network, untrained
 from pgig.app.painting import canvas, painted
@@ -285,14 +285,14 @@ def test_visitors_are_apart_bounded_and_gone_when_they_leave(monkeypatch):
     assert len(visitors) == 1, "who was not seen for hours has left"
 
 
-def test_work_is_followed_and_its_errors_come_through():
+def test_work_is_followed_and_its_errors_come_through(network):
     def work(say: Any) -> Any:
         say("one", 0.5)
         time.sleep(0.5)
         yield 1
         raise PgigError("no further")
 
-    seen = followed(work)
+    seen = followed(Desk([network]), work)
     assert next(seen) == Tick("one", 0.5)
     assert next(seen).made == 1  # type: ignore[union-attr]
     with pytest.raises(PgigError, match="no further"):
@@ -458,11 +458,11 @@ def test_a_port_that_is_taken_is_named(tmp_path):
 def test_the_untrained_network_knows_nothing_of_patterns():
     base = load_network("squeezenet1_1", "random", Preprocess(size=64, resize=64), None)
     assert untrained(base) is None, "it is untrained already"
-    other = untrained(Network("squeezenet1_1", None, base.subject, base.preprocess, base.names, None))
+    other = untrained(Network("squeezenet1_1", None, base.subject, base.preprocess, base.names, None, 1000))
     assert other is not None
     assert "pgig" not in other.methods
     assert "integrated_gradients" in other.methods
-    same = untrained(Network("squeezenet1_1", None, base.subject, base.preprocess, base.names, None))
+    same = untrained(Network("squeezenet1_1", None, base.subject, base.preprocess, base.names, None, 1000))
     assert same is not None
     for one, two in zip(other.subject.module.parameters(), same.subject.module.parameters(), strict=True):
         assert torch.equal(one, two)

@@ -25,6 +25,7 @@ class Found:
 
     question: Question
     picture: Picture
+    before: float  # the score
     explanations: dict[str, Explanation] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
     waiting: list[str] = field(default_factory=list)
@@ -49,7 +50,7 @@ def answers(
         raise PgigError("choose at least one method")
     if len(methods) > MOST_METHODS:
         raise PgigError(f"{len(methods)} methods at once are too many: choose at most {MOST_METHODS}")
-    found = Found(question, picture)
+    found = Found(question, picture, float(question.scores(network.output(picture.x))))
     for name in methods:
         if kept := visitor.find(key_of(network, picture, question, name)):
             found.explanations[name] = kept

@@ -2,8 +2,8 @@
 
 import base64
 import binascii
-import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -18,10 +18,13 @@ from pgig.errors import PgigError
 from pgig.runs.questions import Question
 from pgig.vision.pictures import Picture
 
-WORK = "work"  # what is computed waits in one queue, one at a time: two at once would only be slower
+# how the page's events are treated: at once; or in one queue, one at a time, since two at once would only be slower
+_COMMON: dict[str, Any] = {"show_progress": "hidden", "trigger_mode": "multiple", "api_visibility": "private"}
+QUICK: dict[str, Any] = {"queue": False, **_COMMON}
+SLOW: dict[str, Any] = {"concurrency_id": "work", "concurrency_limit": 1, **_COMMON}
 MOST_WAITING = 24
 _TICK = 0.2  # seconds between two words on where the work stands
-_PATIENCE = 20.0  # seconds, for pictures of others to be read
+_PATIENCE = 30.0  # seconds
 
 T = TypeVar("T")
 
@@ -32,7 +35,10 @@ class Desk:
     examples: Sequence[Path] = ()
     how_to_compare: str = "Only one network was given."
     visitors: Visitors = field(default_factory=Visitors)
-    reading: threading.Lock = field(default_factory=threading.Lock)
+    # torch works in these two threads alone, since each that it has worked in keeps memory: long work, one at a time;
+    # and what is quick: reading pictures, which can be large, and single passes
+    long: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "long work"))
+    quick: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "quick work"))
 
     @property
     def network(self) -> Network:
@@ -42,7 +48,7 @@ class Desk:
         return self.visitors.of(None if request is None else request.session_hash)
 
     def read(self, event: gradio.EventData) -> tuple[Picture, str]:
-        """The picture that was dropped, pasted or chosen, and its file. One at a time: they can be large."""
+        """The picture that was dropped, pasted or chosen, and its file."""
         sent: dict[str, Any] = event._data or {}
         if "example" in sent:
             number = sent["example"]
@@ -57,12 +63,16 @@ class Desk:
                 data = base64.b64decode(sent.get("data", ""), validate=True)
             except (binascii.Error, TypeError, ValueError):
                 raise PgigError(f"{file} did not arrive whole: try again") from None
-        if not self.reading.acquire(timeout=_PATIENCE):
-            raise PgigError("busy: pictures of others are being read; try again in a minute")
+        return self.network.picture(data, name, Path(file).name), file
+
+    def quickly(self, work: Callable[[], T]) -> T:
+        """In its turn, which comes soon."""
+        waiting = self.quick.submit(work)
         try:
-            return self.network.picture(data, name, Path(file).name), file
-        finally:
-            self.reading.release()
+            return waiting.result(_PATIENCE)
+        except TimeoutError:
+            waiting.cancel()
+            raise PgigError("busy: try again in a minute") from None
 
     def question(self, visitor: Visitor) -> Question:
         return question_of(self.network, visitor.asked)
@@ -81,8 +91,8 @@ class Step(Generic[T]):
     made: T
 
 
-def followed(work: Callable[[Callable[[str, float], object]], Iterator[T]]) -> Iterator[Step[T] | Tick]:
-    """What `work(say)` yields, and between, where it stands: it runs in a thread of its own."""
+def followed(desk: Desk, work: Callable[[Callable[[str, float], object]], Iterator[T]]) -> Iterator[Step[T] | Tick]:
+    """What `work(say)` yields, and between, where it stands."""
     queue: SimpleQueue[Step[T] | BaseException | None] = SimpleQueue()
     now = [Tick("getting ready", 0.0)]
 
@@ -94,7 +104,7 @@ def followed(work: Callable[[Callable[[str, float], object]], Iterator[T]]) -> I
         except BaseException as error:
             queue.put(error)
 
-    threading.Thread(target=run, daemon=True).start()
+    desk.long.submit(run)
     told: Tick | None = None
     while True:
         try:

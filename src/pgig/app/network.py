@@ -42,6 +42,7 @@ class Network:
     preprocess: Preprocess
     names: Sequence[str]
     patterns: Patterns | None
+    classes: int
     given: str | None = None  # the file of patterns that was named, if one was
     working: threading.Lock = field(default_factory=threading.Lock)
     _evaluator: Evaluator | None = None
@@ -119,7 +120,7 @@ def load_network(
     subject = Subject(module, dict(found) if force and found is not None else found)
     if not force:
         subject.check_patterns()
-    return Network(model, weights, subject, preprocess, names, found, given)
+    return Network(model, weights, subject, preprocess, names, found, count, given)
 
 
 def untrained(network: Network) -> Network | None:
@@ -129,7 +130,7 @@ def untrained(network: Network) -> Network | None:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         module = load_model(network.model, "random")
-    return Network(network.model, "random", Subject(module), network.preprocess, network.names, None)
+    return Network(network.model, "random", Subject(module), network.preprocess, network.names, None, network.classes)
 
 
 def facts_of(network: Network, **more: Any) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from pgig.app.tabs.doubt import doubt_tab
 from pgig.app.tabs.explain import explain_tab
 from pgig.app.tabs.patterns import patterns_tab
 from pgig.app.tabs.truth import truth_tab
+from pgig.app.visitors import MOST_VISITORS
 
 _FONT = ["system-ui", "sans-serif"]  # the machine's own: nothing is fetched
 _MONO = ["ui-monospace", "monospace"]
@@ -32,8 +33,11 @@ def page_of(desk: Desk) -> gradio.Blocks:
 
         def leave(request: gradio.Request) -> None:
             desk.visitors.leave(request.session_hash)
+            # Gradio would keep what it last showed for an hour
+            page.state_holder.session_data.pop(request.session_hash, None)
 
         page.unload(leave)
+    page.state_session_capacity = MOST_VISITORS
     page.queue(max_size=MOST_WAITING, api_open=False)
     return page  # type: ignore[no-any-return]
 

@@ -53,7 +53,7 @@ def removals(
     orders.append(ranking(torch.zeros(1, len(grid)), "random", [picture.name]))
     rows = torch.cat(orders)[:, : protocol.steps]  # [orders, steps]
     names = [*explanations, CONTROL]
-    classes = torch.arange(network.shares(picture.x).shape[1]).expand(len(rows), -1)
+    classes = torch.arange(network.classes).expand(len(rows), -1)
     now, found, spent = picture.x.repeat(len(rows), 1, 1, 1), torch.empty(0), 0.0
     for first in range(0, protocol.steps, _BLOCK):
         some = rows[:, first : first + _BLOCK]

@@ -3,7 +3,6 @@
 import os
 import socket
 import tempfile
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -109,11 +108,13 @@ def _environment() -> Iterator[None]:
 @contextmanager
 def closing_soon(desk: Desk) -> Iterator[None]:
     """What takes a moment is found out while people look for a picture; work that is left ends with the server."""
-    threading.Thread(target=_warm, args=(desk,), daemon=True).start()
+    desk.long.submit(_warm, desk)
     try:
         yield
     finally:
         desk.visitors.close()
+        for threads in (desk.long, desk.quick):
+            threads.shutdown(wait=True, cancel_futures=True)
 
 
 def _warm(desk: Desk) -> None:

@@ -37,7 +37,7 @@ def embedded_network() -> Network:
     module = embedded()
     patterns = embedded_patterns(module)
     preprocess = Preprocess(size=_SIZE, resize=_SIZE, mean=(0.5, 0.5, 0.5), std=(0.125, 0.125, 0.125))
-    return Network("embedded", None, Subject(module, patterns), preprocess, CLASSES, patterns)
+    return Network("embedded", None, Subject(module, patterns), preprocess, CLASSES, patterns, len(CLASSES))
 
 
 def drawn(setting: str, wanted: str, seed: int) -> tuple[Picture, int, Tensor]:

@@ -30,6 +30,7 @@ class Visitor:
         self.picture: Picture | None = None
         self.file = ""  # its name, as the visitor knows it
         self.other: Picture | None = None  # to compare with
+        self.likeliest: list[tuple[int, float]] = []  # classes of the picture
         self.asked: tuple[int, ...] = ()  # one class, or two for the difference
         self.due = False  # is there something to explain?
         self.saved = 0  # files

@@ -20,6 +20,7 @@ from pgig.patterns.kept import find_patterns
 from pgig.patterns.patterns import Patterns
 from pgig.runs.explain import is_blank, photo
 from pgig.subject.subject import Subject
+from pgig.vision.models import classes_of
 from pgig.vision.preprocess import Preprocess
 
 try:
@@ -61,7 +62,9 @@ def widget(
     if subject.patterns is None and needing_patterns(table):
         subject = subject.with_patterns(find_patterns(subject))
     patterns = subject.patterns if isinstance(subject.patterns, Patterns) else None
-    network = Network("model", None, subject, preprocess or Preprocess(), names, patterns)
+    preprocess = preprocess or Preprocess()
+    classes = classes_of(subject.module, preprocess.size)
+    network = Network("model", None, subject, preprocess, names, patterns, classes)
     lacking = needing_patterns(table) if subject.patterns is None else []
     wanted = [name for name in table if name not in lacking]
     if not wanted:
@@ -70,6 +73,8 @@ def widget(
     if not path.is_file():
         raise PgigError(f"no image at {path}")
     picture = network.picture(path.read_bytes(), path.stem)
+    if target is not None and not 0 <= target < classes:
+        raise PgigError(f"no class {target}: the model knows {classes}, from 0 to {classes - 1}")
     question = question_of(network, [network.likeliest(picture)[0][0] if target is None else target])
     *_, found = answers(network, Visitor(), picture, question, wanted)
     explanations = in_order(found, wanted)

@@ -6,7 +6,7 @@ from typing import Any
 import gradio
 
 from pgig.app.answers import answers, in_order, question_of
-from pgig.app.desk import WORK, Desk, Tick, followed, sentence
+from pgig.app.desk import QUICK, SLOW, Desk, Tick, followed, sentence
 from pgig.app.network import Network
 from pgig.app.shown import shown_agreement, shown_map, thumbnail
 from pgig.app.tabs.explain import computed
@@ -22,12 +22,6 @@ _FIRST = {"text": "explain a picture first: then compare here"}
 
 def compare_tab(desk: Desk, methods: gradio.CheckboxGroup) -> None:
     status = view("status", _FIRST, elem_id="compare-status")
-    slow: dict[str, Any] = {
-        "concurrency_id": WORK,
-        "show_progress": "hidden",
-        "trigger_mode": "multiple",
-        "api_visibility": "private",
-    }
     with gradio.Row():
         with gradio.Column(min_width=280):
             gradio.Markdown("### Two networks on this picture")
@@ -54,12 +48,12 @@ def compare_tab(desk: Desk, methods: gradio.CheckboxGroup) -> None:
             yield _SKIP, _FIRST
             return
         pairs = [(network, visitor.picture, network.label) for network in (desk.network, found)]
-        yield from _compared(visitor, pairs, names)
+        yield from _compared(desk, visitor, pairs, names)
 
     def took(event: gradio.EventData, request: gradio.Request) -> dict[str, Any]:
         visitor = desk.visitor(request)
         try:
-            visitor.other = desk.read(event)[0]
+            visitor.other = desk.quickly(lambda: desk.read(event))[0]
         except Exception as error:
             visitor.other = None
             return sentence(error)
@@ -71,7 +65,7 @@ def compare_tab(desk: Desk, methods: gradio.CheckboxGroup) -> None:
             yield _SKIP, _SKIP
             return
         shown = [visitor.picture, visitor.other]
-        yield from _compared(visitor, [(desk.network, picture, picture.name) for picture in shown], names)
+        yield from _compared(desk, visitor, [(desk.network, picture, picture.name) for picture in shown], names)
 
     def agreement(names: list[str], request: gradio.Request) -> dict[str, Any]:
         try:
@@ -80,29 +74,27 @@ def compare_tab(desk: Desk, methods: gradio.CheckboxGroup) -> None:
             return {"error": str(error)}
 
     if others:
-        both.click(networks, [other, methods], [maps, status], **slow)
-    picker.picked(took, None, status, queue=False, show_progress="hidden").then(
-        pictures, methods, [maps, status], **slow
-    )
-    agree.click(agreement, methods, matrix, **slow)
+        both.click(networks, [other, methods], [maps, status], **SLOW)
+    picker.picked(took, None, status, **QUICK).then(pictures, methods, [maps, status], **SLOW)
+    agree.click(agreement, methods, matrix, **SLOW)
 
 
 def _compared(
-    visitor: Visitor, pairs: Sequence[tuple[Network, Picture, str]], names: list[str]
+    desk: Desk, visitor: Visitor, pairs: Sequence[tuple[Network, Picture, str]], names: list[str]
 ) -> Iterator[tuple[Any, Any]]:  # fmt: skip
     """Each network's own likeliest class is explained, by the methods that it has."""
     cards: list[dict[str, Any]] = []
     told = []
     try:
         for network, picture, label in pairs:
-            (index, share), *_ = network.likeliest(picture)
+            (index, share), *_ = desk.quickly(lambda: network.likeliest(picture))  # noqa: B023
             told.append(f"{label}: {network.name_of(index)}, {share:.0%}")
             own = [name for name in names if name in network.methods]
             if not own:
                 raise PgigError(f"none of the methods chosen can be had on {label}")
             question = question_of(network, [index])
             last = None
-            for step in followed(lambda say: answers(network, visitor, picture, question, own, say)):  # noqa: B023
+            for step in followed(desk, lambda say: answers(network, visitor, picture, question, own, say)):  # noqa: B023
                 if isinstance(step, Tick):
                     yield _SKIP, {"text": f"in work: {label}, {step.text}", "share": step.share}
                 else:

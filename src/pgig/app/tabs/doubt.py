@@ -1,12 +1,12 @@
 """Doubt: take away what a method ranks highest, or paint over the picture, and see the prediction change."""
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 import gradio
 
 from pgig.app.answers import answers
-from pgig.app.desk import WORK, Desk, Tick, followed, sentence
+from pgig.app.desk import QUICK, SLOW, Desk, Tick, followed, sentence
 from pgig.app.painting import canvas, painted
 from pgig.app.removal import FILLS, Removal, removals, shown_removal
 from pgig.app.views import view
@@ -15,6 +15,7 @@ from pgig.errors import PgigError
 from pgig.runs.explain import is_blank
 
 _SKIP: Any = gradio.skip()
+T = TypeVar("T")
 _FIRST = {"text": "explain a picture first: then take parts of it away here", "error": False}
 
 
@@ -54,34 +55,25 @@ def doubt_tab(desk: Desk, tab: gradio.Tab) -> None:
 
     def opened(request: gradio.Request) -> Any:
         visitor = desk.visitor(request)
-        return _SKIP if visitor.picture is None else canvas(desk.network, visitor.picture)
+        picture = visitor.picture
+        return _SKIP if picture is None else desk.quickly(lambda: canvas(desk.network, picture))
 
     def paint(event: gradio.EventData, request: gradio.Request) -> tuple[Any, Any]:
         visitor, sent = desk.visitor(request), event._data or {}
-        if visitor.picture is None:
+        picture = visitor.picture
+        if picture is None:
             return _SKIP, _FIRST
+        cells, what = str(sent.get("cells")), str(sent.get("fill"))
         try:
-            return painted(desk.network, visitor.picture, str(sent.get("cells")), str(sent.get("fill"))), _SKIP
+            return desk.quickly(lambda: painted(desk.network, picture, cells, what)), _SKIP
         except Exception as error:
             return _SKIP, sentence(error)
 
-    quick: dict[str, Any] = {
-        "queue": False,
-        "show_progress": "hidden",
-        "api_visibility": "private",
-        "trigger_mode": "multiple",
-    }
-    slow: dict[str, Any] = {
-        "concurrency_id": WORK,
-        "show_progress": "hidden",
-        "trigger_mode": "multiple",
-        "api_visibility": "private",
-    }
     taking = [one, other, fill]
-    go.click(begin, None, [status, curves], **quick).then(take, taking, [curves, status], **slow)
-    stop.click(_halt(desk), None, None, **quick)
-    tab.select(opened, None, brush, **quick)
-    brush.painted(paint, None, [brush, status], **quick)
+    go.click(begin, None, [status, curves], **QUICK).then(take, taking, [curves, status], **SLOW)
+    stop.click(_halt(desk), None, None, **QUICK)
+    tab.select(opened, None, brush, **QUICK)
+    brush.painted(paint, None, [brush, status], **QUICK)
 
 
 def _halt(desk: Desk) -> Any:
@@ -102,7 +94,7 @@ def _taken(desk: Desk, visitor: Visitor, names: list[str], fill: str) -> Iterato
         yield shown_removal(network, picture, kept, visitor.asked), {"text": "as computed before"}
         return
     found = None
-    for step in followed(lambda say: answers(network, visitor, picture, question, names, say)):
+    for step in followed(desk, lambda say: answers(network, visitor, picture, question, names, say)):
         if isinstance(step, Tick):
             yield _SKIP, {"text": f"in work: {step.text}", "share": step.share / 2}
         else:
@@ -116,10 +108,19 @@ def _taken(desk: Desk, visitor: Visitor, names: list[str], fill: str) -> Iterato
     ranked = {name: found.explanations[name] for name in names}
     last: Removal | None = None
     with visitor.work() as check:
-        for last in removals(network, picture, ranked, fill):
-            check()
+        for taken in followed(desk, lambda say: _checked(removals(network, picture, ranked, fill), check)):
+            if isinstance(taken, Tick):
+                continue
+            last = taken.made
             done = len(next(iter(last.shares.values()))) / (len(next(iter(last.orders.values()))) + 1)
             yield shown_removal(network, picture, last, visitor.asked), {"text": "taking away", "share": 0.5 + done / 2}
     if last is not None:
         visitor.keep(key, last, bytes_of(last.filled, *last.shares.values()))
         yield _SKIP, {"text": "done: move the slider"}
+
+
+def _checked(made: Iterator[T], check: Callable[[], object]) -> Iterator[T]:
+    """As long as it is wanted."""
+    for each in made:
+        check()
+        yield each

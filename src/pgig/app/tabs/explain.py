@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import gradio
 
 from pgig.app.answers import answers, in_order, key_of
-from pgig.app.desk import WORK, Desk, Tick, followed, sentence
+from pgig.app.desk import QUICK, SLOW, Desk, Tick, followed, sentence
 from pgig.app.saving import arrays_of, code_of, page_of
 from pgig.app.shown import shown_classes, shown_map, thumbnail
 from pgig.app.views import view
@@ -49,19 +49,20 @@ def explain_tab(desk: Desk) -> ExplainTab:
     def took(event: gradio.EventData, request: gradio.Request) -> tuple[Any, ...]:
         visitor = desk.visitor(request)
         try:
-            picture, file = desk.read(event)
-            likeliest = network.likeliest(picture)
+            picture, file = desk.quickly(lambda: desk.read(event))
+            likeliest = desk.quickly(lambda: network.likeliest(picture))
         except Exception as error:
             visitor.due = False
             return _SKIP, _SKIP, sentence(error)
         visitor.begin()
-        visitor.picture, visitor.file, visitor.asked, visitor.due = picture, file, (likeliest[0][0],), True
+        visitor.picture, visitor.file, visitor.likeliest = picture, file, likeliest
+        visitor.asked, visitor.due = (likeliest[0][0],), True
         return _classes(desk, visitor), {"photo": photo(picture)}, {"text": "waiting for its turn"}
 
     def asked(event: gradio.EventData, request: gradio.Request) -> tuple[Any, ...]:
         visitor = desk.visitor(request)
         chosen = tuple((event._data or {}).get("classes", ()))
-        visitor.due = visitor.picture is not None and _are_classes(chosen, desk, visitor)
+        visitor.due = visitor.picture is not None and _are_classes(chosen, network.classes)
         if not visitor.due:
             return _SKIP, {"text": "choose a picture first", "error": True}
         visitor.begin()
@@ -87,21 +88,12 @@ def explain_tab(desk: Desk) -> ExplainTab:
     def save(event: gradio.EventData, names: list[str], request: gradio.Request) -> dict[str, Any]:
         return _saved(desk, desk.visitor(request), names, str((event._data or {}).get("what")))
 
-    quick: dict[str, Any] = {
-        "queue": False,
-        "trigger_mode": "multiple",
-        "show_progress": "hidden",
-        "api_visibility": "private",
-    }
-    slow: dict[str, Any] = {
-        "concurrency_id": WORK, "concurrency_limit": 1, "show_progress": "hidden", "trigger_mode": "multiple",
-    }  # fmt: skip
     into = [maps, status, code]
-    picker.picked(took, None, [classes, maps, status], **quick).then(explain, methods, into, **slow)
-    classes.asked(asked, None, [classes, status], **quick).then(explain, methods, into, **slow)
-    methods.input(chosen, None, status, **quick).then(explain, methods, into, **slow)
-    stop.click(halt, None, None, **quick)
-    saver.wanted(save, methods, saver, **slow)
+    picker.picked(took, None, [classes, maps, status], **QUICK).then(explain, methods, into, **SLOW)
+    classes.asked(asked, None, [classes, status], **QUICK).then(explain, methods, into, **SLOW)
+    methods.input(chosen, None, status, **QUICK).then(explain, methods, into, **SLOW)
+    stop.click(halt, None, None, **QUICK)
+    saver.wanted(save, methods, saver, **SLOW)
     return ExplainTab(methods, maps)
 
 
@@ -113,7 +105,7 @@ def _explained(desk: Desk, visitor: Visitor, names: list[str]) -> Iterator[tuple
     cards: dict[str, Any] = {}
     try:
         code = code_of(network, picture, visitor.file, visitor.asked, names)
-        for step in followed(lambda say: answers(network, visitor, picture, question, names, say)):
+        for step in followed(desk, lambda say: answers(network, visitor, picture, question, names, say)):
             if isinstance(step, Tick):
                 yield _SKIP, {"text": f"in work: {step.text}", "share": step.share}, _SKIP
                 continue
@@ -121,8 +113,8 @@ def _explained(desk: Desk, visitor: Visitor, names: list[str]) -> Iterator[tuple
             for name, one in in_order(found, names).items():
                 cards.setdefault(name, shown_map(one, picture))
             shown = [cards[name] for name in names if name in cards]
-            before = float(question.scores(network.output(picture.x)))
-            told = f"{question.told}: {before:.1%}" if question.target is not None else f"{question.told}: {before:.2f}"
+            score = f"{found.before:.1%}" if question.target is not None else f"{found.before:.2f}"
+            told = f"{question.told}: {score}"
             value = {**value, "told": told, "maps": shown, "waiting": found.waiting, "left_out": found.left_out}
             text = f"{len(shown)} of {len(names)} maps" if found.waiting else f"{len(shown)} maps"
             yield value, {"text": text, **({"share": len(shown) / len(names)} if found.waiting else {})}, code
@@ -145,7 +137,8 @@ def _saved(desk: Desk, visitor: Visitor, names: list[str], what: str) -> dict[st
         if visitor.picture is None:
             raise PgigError("there is nothing to save yet: explain a picture first")
         if what == "page":
-            data = page_of(desk.network, visitor.picture, desk.question(visitor), found)
+            asked = desk.network, visitor.picture, desk.question(visitor), found
+            data = desk.long.submit(page_of, *asked).result()
             name, kind = "explained.html", "text/html"
         else:
             code = code_of(desk.network, visitor.picture, visitor.file, visitor.asked, list(found))
@@ -157,13 +150,10 @@ def _saved(desk: Desk, visitor: Visitor, names: list[str], what: str) -> dict[st
 
 
 def _classes(desk: Desk, visitor: Visitor) -> dict[str, Any]:
-    assert visitor.picture is not None
-    likeliest = desk.network.likeliest(visitor.picture)
-    return shown_classes(likeliest, [desk.network.name_of(index) for index, _ in likeliest], visitor.asked)
+    names = [desk.network.name_of(index) for index, _ in visitor.likeliest]
+    return shown_classes(visitor.likeliest, names, visitor.asked)
 
 
-def _are_classes(asked: tuple[Any, ...], desk: Desk, visitor: Visitor) -> bool:
-    assert visitor.picture is not None
-    count = desk.network.shares(visitor.picture.x).shape[1]
-    numbers = all(isinstance(index, int) and 0 <= index < count for index in asked)
+def _are_classes(asked: tuple[Any, ...], count: int) -> bool:
+    numbers = all(type(index) is int and 0 <= index < count for index in asked)
     return 1 <= len(asked) <= 2 and numbers and len(set(asked)) == len(asked)

@@ -5,8 +5,8 @@ from typing import Any
 
 import gradio
 
-from pgig.app.desk import WORK, Desk, Tick, followed, sentence
-from pgig.app.truths import embedded_network, truths
+from pgig.app.desk import SLOW, Desk, Tick, followed, sentence
+from pgig.app.truths import truths
 from pgig.app.views import view
 from pgig.explainers.registry import QUICK_METHODS
 from pgig.synthetic.images import CLASSES, SETTINGS
@@ -35,8 +35,7 @@ def truth_tab(desk: Desk) -> None:
         visitor = desk.visitor(request)
         try:
             yield _SKIP, {"text": "getting ready"}
-            embedded_network()
-            for step in followed(lambda say: truths(visitor, name, of, int(number or 0), names, say)):
+            for step in followed(desk, lambda say: truths(visitor, name, of, int(number or 0), names, say)):
                 if isinstance(step, Tick):
                     yield _SKIP, {"text": f"in work: {step.text}", "share": step.share}
                 else:
@@ -44,6 +43,4 @@ def truth_tab(desk: Desk) -> None:
         except Exception as error:
             yield _SKIP, sentence(error)
 
-    go.click(
-        draw, [setting, wanted, seed, methods], [maps, status], concurrency_id=WORK, show_progress="hidden",
-    )  # fmt: skip
+    go.click(draw, [setting, wanted, seed, methods], [maps, status], **SLOW)
