@@ -31,6 +31,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/measures.py --quantus --out benchmarks/results
 	$(BIN)/python benchmarks/large_report.py --out benchmarks/results
 	$(BIN)/python benchmarks/scaling.py --out benchmarks/results
+	$(BIN)/python benchmarks/app.py --out benchmarks/results
 
 # two minutes: Captum's own tests against pgig.captum: make peers CAPTUM=a checkout of pytorch/captum
 peers: $(READY)

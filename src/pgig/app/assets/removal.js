@@ -1,6 +1,6 @@
 // Patches taken away with a slider, and what becomes of the class and its rivals. All curves are here: nothing is asked.
 function removalView(root) {
-  const W = 660, H = 250, EDGE = { left: 44, right: 14, top: 12, bottom: 34 };
+  const W = 660, H = 250, EDGE = { left: 62, right: 14, top: 12, bottom: 34 };
   let value = null, at = 0, drawn = [];
   const told = make("p", { role: "status", class: "pg-told" });
   const gone = slider("Patches taken away", { min: 0, max: 1, value: 0, class: "pg-long" }, String, number => { at = number; show(); });
