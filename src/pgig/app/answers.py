@@ -40,12 +40,14 @@ def question_of(network: Network, asked: Sequence[int]) -> Question:
 
 def answers(
     network: Network, visitor: Visitor, picture: Picture, question: Question, methods: Sequence[str],
-    say: Callable[[str, float], object] = lambda method, share: None,
+    say: Callable[[str, float], object] = lambda method, share: None, check: Callable[[], None] | None = None,
 ) -> Iterator[Found]:  # fmt: skip
     """After each step all that is there: what is kept at once, then what shares its passes together.
 
-    say: told which method is in work, and how far all are. Raises `Stopped` when the visitor wants something else.
+    say: told which method is in work, and how far all are. check: raises `Stopped` when the visitor wants something
+        else; without, from when it begins.
     """
+    check = check or visitor.wanted()
     if not methods:
         raise PgigError("choose at least one method")
     if len(methods) > MOST_METHODS:
@@ -57,32 +59,31 @@ def answers(
         else:
             found.waiting.append(name)
     yield found
-    with visitor.work() as check:
-        groups = sorted(sharing(explainers(found.waiting)), key=_work) if found.waiting else []
-        for number, group in enumerate(groups):
-            names = list(group)
+    groups = sorted(sharing(explainers(found.waiting)), key=_work) if found.waiting else []
+    for number, group in enumerate(groups):
+        names = list(group)
 
-            def progress(done: int, total: int, names: Sequence[str] = names, number: int = number) -> None:
-                check()
-                say(", ".join(names), (number + done / max(1, total)) / len(groups))
-
+        def progress(done: int, total: int, names: Sequence[str] = names, number: int = number) -> None:
             check()
-            say(", ".join(names), number / len(groups))
-            try:
-                with network.working:
-                    check()
-                    made = answer(
-                        network.subject, picture, question, names, ready=lambda *_: None, progress=progress,
-                        black=network.preprocess.black, seed=0,
-                    )  # fmt: skip
-                found.left_out |= made.left_out
-                for name, one in made.explanations.items():
-                    found.explanations[name] = one
-                    visitor.keep(key_of(network, picture, question, name), one, _bytes(one))
-            except PgigError as error:
-                found.left_out |= dict.fromkeys(names, str(error))
-            found.waiting = [name for name in found.waiting if name not in names]
-            yield found
+            say(", ".join(names), (number + done / max(1, total)) / len(groups))
+
+        check()
+        say(", ".join(names), number / len(groups))
+        try:
+            with network.working:
+                check()
+                made = answer(
+                    network.subject, picture, question, names, ready=lambda *_: None, progress=progress,
+                    black=network.preprocess.black, seed=0,
+                )  # fmt: skip
+            found.left_out |= made.left_out
+            for name, one in made.explanations.items():
+                found.explanations[name] = one
+                visitor.keep(key_of(network, picture, question, name), one, _bytes(one))
+        except PgigError as error:
+            found.left_out |= dict.fromkeys(names, str(error))
+        found.waiting = [name for name in found.waiting if name not in names]
+        yield found
 
 
 def _work(group: Mapping[str, Explainer]) -> tuple[bool, int]:

@@ -4,7 +4,7 @@ from typing import Any
 
 import gradio
 
-from pgig.app.desk import MOST_WAITING, Desk
+from pgig.app.desk import MOST_WAITING, QUICK, Desk
 from pgig.app.tabs.compare import compare_tab
 from pgig.app.tabs.doubt import doubt_tab
 from pgig.app.tabs.explain import explain_tab
@@ -23,13 +23,18 @@ def page_of(desk: Desk) -> gradio.Blocks:
             with gradio.Tab("Explain", id="explain"):
                 explained = explain_tab(desk)
             with gradio.Tab("Doubt", id="doubt") as doubt:
-                doubt_tab(desk, doubt)
+                curves = doubt_tab(desk, doubt)
             with gradio.Tab("Compare", id="compare"):
-                compare_tab(desk, explained.methods)
+                compared = compare_tab(desk, explained.methods)
             with gradio.Tab("Patterns", id="patterns"):
                 patterns_tab(desk)
             with gradio.Tab("Truth", id="truth"):
                 truth_tab(desk)
+
+        # what was made for another picture or class goes
+        stale = [curves, *compared]
+        for event in (explained.picker.picked, explained.classes.asked):
+            event(lambda: [{}] * len(stale), None, stale, **QUICK)
 
         def leave(request: gradio.Request) -> None:
             desk.visitors.leave(request.session_hash)

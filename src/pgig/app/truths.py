@@ -55,7 +55,7 @@ def drawn(setting: str, wanted: str, seed: int) -> tuple[Picture, int, Tensor]:
 
 def truths(
     visitor: Visitor, setting: str, wanted: str, seed: int, methods: Sequence[str],
-    say: Callable[[str, float], object] = lambda method, share: None,
+    say: Callable[[str, float], object] = lambda method, share: None, check: Callable[[], None] | None = None,
 ) -> Iterator[dict[str, Any]]:  # fmt: skip
     """For the view of maps, as methods get ready: each with how much of its top lies on the truth."""
     network = embedded_network()
@@ -65,7 +65,7 @@ def truths(
     told = f"The class is {CLASSES[label]}, outlined. The network says {CLASSES[says]}."
     if says != label:
         told += " It is wrong: what is explained is not the truth."
-    for found in answers(network, visitor, picture, why(label, CLASSES), methods, say):
+    for found in answers(network, visitor, picture, why(label, CLASSES), methods, say, check):
         cards = []
         for one in in_order(found, methods).values():
             share = float(truth_scores(_tensor(one.attribution), mask)[_COLUMN][0])

@@ -3,8 +3,7 @@
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
 import numpy
@@ -43,16 +42,15 @@ class Visitor:
         """What is in work for this visitor ends: something else is asked, or nothing any more."""
         self._turn += 1
 
-    @contextmanager
-    def work(self) -> Iterator[Callable[..., None]]:
-        """Gives what raises `Stopped` once the work is not wanted any more; to be called often."""
+    def wanted(self) -> Callable[[], None]:
+        """What raises `Stopped` once what is wanted now is not wanted any more: to be called often."""
         turn = self._turn
 
-        def check(*_: object) -> None:
+        def check() -> None:
             if self._turn != turn:
                 raise Stopped
 
-        yield check
+        return check
 
     def kept(self, key: Hashable, make: Callable[[], T], size: Callable[[T], int]) -> T:
         """What was made under this key before, or is made now."""

@@ -1,6 +1,7 @@
 // How far methods agree with one another.
 function matrixView(root) {
   return value => {
+    if (!value.names && !value.error) { root.replaceChildren(); return; }
     if (value.error) { root.replaceChildren(make("p", { class: "pg-soft" }, value.error)); return; }
     const cell = (share, row, column) => make("td", { style: `--share:${Math.max(0, share)}`, class: row === column ? "pg-self" : "" }, share.toFixed(2));
     root.replaceChildren(make("div", { class: "pg-wide" }, make("table", { class: "pg-matrix" },

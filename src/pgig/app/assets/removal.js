@@ -59,7 +59,10 @@ function removalView(root) {
     Promise.all([loaded(value.photo), loaded(value.filled)]).then(found => { images = found; one.show(); });
     return one;
   }
+  root.hidden = true;
   return given => {
+    root.hidden = !given.orders;
+    if (!given.orders) { value = null; return; }
     const same = value && value.photo === given.photo && value.filled === given.filled && JSON.stringify(value.orders.map(o => [o.name, o.patches])) === JSON.stringify(given.orders.map(o => [o.name, o.patches]));
     if (same) given.orders.forEach((order, number) => Object.assign(value.orders[number], { shares: order.shares, top: order.top }));
     else {

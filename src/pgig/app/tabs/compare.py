@@ -20,7 +20,8 @@ _SKIP: Any = gradio.skip()
 _FIRST = {"text": "explain a picture first: then compare here"}
 
 
-def compare_tab(desk: Desk, methods: gradio.CheckboxGroup) -> None:
+def compare_tab(desk: Desk, methods: gradio.CheckboxGroup) -> list[gradio.HTML]:
+    """Gives what is of no picture but the one that it was made for."""
     status = view("status", _FIRST, elem_id="compare-status")
     with gradio.Row():
         with gradio.Column(min_width=280):
@@ -77,6 +78,7 @@ def compare_tab(desk: Desk, methods: gradio.CheckboxGroup) -> None:
         both.click(networks, [other, methods], [maps, status], **SLOW)
     picker.picked(took, None, status, **QUICK).then(pictures, methods, [maps, status], **SLOW)
     agree.click(agreement, methods, matrix, **SLOW)
+    return [matrix, maps]
 
 
 def _compared(
@@ -85,6 +87,7 @@ def _compared(
     """Each network's own likeliest class is explained, by the methods that it has."""
     cards: list[dict[str, Any]] = []
     told = []
+    check = visitor.wanted()
     try:
         for network, picture, label in pairs:
             (index, share), *_ = desk.quickly(lambda: network.likeliest(picture))  # noqa: B023
@@ -94,7 +97,7 @@ def _compared(
                 raise PgigError(f"none of the methods chosen can be had on {label}")
             question = question_of(network, [index])
             last = None
-            for step in followed(desk, lambda say: answers(network, visitor, picture, question, own, say)):  # noqa: B023
+            for step in followed(desk, lambda say: answers(network, visitor, picture, question, own, say, check)):  # noqa: B023
                 if isinstance(step, Tick):
                     yield _SKIP, {"text": f"in work: {label}, {step.text}", "share": step.share}
                 else:

@@ -19,7 +19,8 @@ T = TypeVar("T")
 _FIRST = {"text": "explain a picture first: then take parts of it away here", "error": False}
 
 
-def doubt_tab(desk: Desk, tab: gradio.Tab) -> None:
+def doubt_tab(desk: Desk, tab: gradio.Tab) -> gradio.HTML:
+    """Gives what is of no picture but the one that it was made for."""
     known = desk.network.methods
     usual = [name for name in ("pgig", "occlusion", "integrated_gradients") if name in known] or known
     status = view("status", _FIRST, elem_id="doubt-status")
@@ -74,6 +75,7 @@ def doubt_tab(desk: Desk, tab: gradio.Tab) -> None:
     stop.click(_halt(desk), None, None, **QUICK)
     tab.select(opened, None, brush, **QUICK)
     brush.painted(paint, None, [brush, status], **QUICK)
+    return curves
 
 
 def _halt(desk: Desk) -> Any:
@@ -88,13 +90,13 @@ def _taken(desk: Desk, visitor: Visitor, names: list[str], fill: str) -> Iterato
     assert picture is not None
     if fill not in FILLS:
         raise PgigError(f"unknown fill {fill!r}; choose one of: {', '.join(FILLS)}")
-    question = desk.question(visitor)
+    question, check = desk.question(visitor), visitor.wanted()
     key = "removal", id(network), hash(picture.pixels.numpy().tobytes()), question.slug, tuple(names), fill
     if (kept := visitor.find(key)) is not None:
         yield shown_removal(network, picture, kept, visitor.asked), {"text": "as computed before"}
         return
     found = None
-    for step in followed(desk, lambda say: answers(network, visitor, picture, question, names, say)):
+    for step in followed(desk, lambda say: answers(network, visitor, picture, question, names, say, check)):
         if isinstance(step, Tick):
             yield _SKIP, {"text": f"in work: {step.text}", "share": step.share / 2}
         else:
@@ -107,13 +109,12 @@ def _taken(desk: Desk, visitor: Visitor, names: list[str], fill: str) -> Iterato
             raise PgigError(f"{name} is zero everywhere here: it ranks nothing")
     ranked = {name: found.explanations[name] for name in names}
     last: Removal | None = None
-    with visitor.work() as check:
-        for taken in followed(desk, lambda say: _checked(removals(network, picture, ranked, fill), check)):
-            if isinstance(taken, Tick):
-                continue
-            last = taken.made
-            done = len(next(iter(last.shares.values()))) / (len(next(iter(last.orders.values()))) + 1)
-            yield shown_removal(network, picture, last, visitor.asked), {"text": "taking away", "share": 0.5 + done / 2}
+    for taken in followed(desk, lambda say: _checked(removals(network, picture, ranked, fill), check)):
+        if isinstance(taken, Tick):
+            continue
+        last = taken.made
+        done = len(next(iter(last.shares.values()))) / (len(next(iter(last.orders.values()))) + 1)
+        yield shown_removal(network, picture, last, visitor.asked), {"text": "taking away", "share": 0.5 + done / 2}
     if last is not None:
         visitor.keep(key, last, bytes_of(last.filled, *last.shares.values()))
         yield _SKIP, {"text": "done: move the slider"}

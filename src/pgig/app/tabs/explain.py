@@ -23,8 +23,9 @@ _SKIP: Any = gradio.skip()
 class ExplainTab(NamedTuple):
     """What other tabs listen to."""
 
+    picker: gradio.HTML
+    classes: gradio.HTML
     methods: gradio.CheckboxGroup
-    maps: gradio.HTML
 
 
 def explain_tab(desk: Desk) -> ExplainTab:
@@ -94,18 +95,18 @@ def explain_tab(desk: Desk) -> ExplainTab:
     methods.input(chosen, None, status, **QUICK).then(explain, methods, into, **SLOW)
     stop.click(halt, None, None, **QUICK)
     saver.wanted(save, methods, saver, **SLOW)
-    return ExplainTab(methods, maps)
+    return ExplainTab(picker, classes, methods)
 
 
 def _explained(desk: Desk, visitor: Visitor, names: list[str]) -> Iterator[tuple[Any, ...]]:
     network, picture = desk.network, visitor.picture
     assert picture is not None
-    question = desk.question(visitor)
+    question, check = desk.question(visitor), visitor.wanted()
     value: dict[str, Any] = {"photo": photo(picture), "title": question.title}
     cards: dict[str, Any] = {}
     try:
         code = code_of(network, picture, visitor.file, visitor.asked, names)
-        for step in followed(desk, lambda say: answers(network, visitor, picture, question, names, say)):
+        for step in followed(desk, lambda say: answers(network, visitor, picture, question, names, say, check)):
             if isinstance(step, Tick):
                 yield _SKIP, {"text": f"in work: {step.text}", "share": step.share}, _SKIP
                 continue

@@ -33,9 +33,10 @@ def truth_tab(desk: Desk) -> None:
 
     def draw(name: str, of: str, number: float, names: list[str], request: gradio.Request) -> Iterator[tuple[Any, Any]]:
         visitor = desk.visitor(request)
+        check = visitor.wanted()
         try:
             yield _SKIP, {"text": "getting ready"}
-            for step in followed(desk, lambda say: truths(visitor, name, of, int(number or 0), names, say)):
+            for step in followed(desk, lambda say: truths(visitor, name, of, int(number or 0), names, say, check)):
                 if isinstance(step, Tick):
                     yield _SKIP, {"text": f"in work: {step.text}", "share": step.share}
                 else:
