@@ -264,6 +264,15 @@ def test_a_visitors_memory_is_bounded():
     assert len(visitor) == 1, "the newest is always there"
 
 
+def test_what_arrives_late_is_not_taken_for_the_latest():
+    visitor = Visitor()
+    assert visitor.is_latest("asked", 5.0)
+    assert not visitor.is_latest("asked", 3.0)
+    assert visitor.is_latest("painted", 3.0)
+    assert visitor.is_latest("asked", 5.0)
+    assert not visitor.is_latest("asked", None)
+
+
 def test_visitors_are_apart_bounded_and_gone_when_they_leave(monkeypatch):
     visitors = Visitors()
     first = visitors.of("a")

@@ -23,7 +23,7 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: apt-get install chromium"),
 ]
-LONG = 120_000  # milliseconds
+LONG = 60_000  # milliseconds
 READY = ".pg-card:not(.pg-waiting)"
 
 

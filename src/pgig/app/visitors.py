@@ -4,7 +4,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy
 
@@ -13,8 +13,6 @@ from pgig.vision.pictures import Picture
 MOST_VISITORS = 64
 MOST_BYTES = 48 * 2**20  # that are kept for one
 _IDLE = 3600.0  # seconds after which a visitor who did not say goodbye is taken for gone
-
-T = TypeVar("T")
 
 
 class Stopped(Exception):  # noqa: N818 (it is no error)
@@ -36,6 +34,7 @@ class Visitor:
         self._kept: OrderedDict[Hashable, Any] = OrderedDict()
         self._sizes: dict[Hashable, int] = {}
         self._turn = 0
+        self._latest: dict[str, float] = {}
         self._lock = threading.Lock()
 
     def begin(self) -> None:
@@ -52,15 +51,12 @@ class Visitor:
 
         return check
 
-    def kept(self, key: Hashable, make: Callable[[], T], size: Callable[[T], int]) -> T:
-        """What was made under this key before, or is made now."""
+    def is_latest(self, event: str, turn: Any) -> bool:
+        """Was nothing of the kind sent later? What a page sends can arrive in another order."""
+        when = float(turn) if isinstance(turn, int | float) else 0.0
         with self._lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-                return self._kept[key]  # type: ignore[no-any-return]
-        made = make()
-        self.keep(key, made, size(made))
-        return made
+            latest = self._latest[event] = max(when, self._latest.get(event, 0.0))
+        return when >= latest
 
     def keep(self, key: Hashable, made: Any, size: int) -> None:
         with self._lock:
@@ -73,6 +69,8 @@ class Visitor:
     def find(self, key: Hashable) -> Any:
         """None where nothing is kept under this key."""
         with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
             return self._kept.get(key)
 
     @property

@@ -64,9 +64,11 @@ def doubt_tab(desk: Desk, tab: gradio.Tab) -> gradio.HTML:
         picture = visitor.picture
         if picture is None:
             return _SKIP, _FIRST
+        visitor.is_latest("painted", sent.get("turn"))
         cells, what = str(sent.get("cells")), str(sent.get("fill"))
         try:
-            return desk.quickly(lambda: painted(desk.network, picture, cells, what)), _SKIP
+            found = desk.quickly(lambda: painted(desk.network, picture, cells, what))
+            return found if visitor.is_latest("painted", sent.get("turn")) else _SKIP, _SKIP
         except Exception as error:
             return _SKIP, sentence(error)
 

@@ -62,7 +62,10 @@ def explain_tab(desk: Desk) -> ExplainTab:
 
     def asked(event: gradio.EventData, request: gradio.Request) -> tuple[Any, ...]:
         visitor = desk.visitor(request)
-        chosen = tuple((event._data or {}).get("classes", ()))
+        sent = event._data or {}
+        if not visitor.is_latest("asked", sent.get("turn")):
+            return _SKIP, _SKIP
+        chosen = tuple(sent.get("classes", ()))
         visitor.due = visitor.picture is not None and _are_classes(chosen, network.classes)
         if not visitor.due:
             return _SKIP, {"text": "choose a picture first", "error": True}
