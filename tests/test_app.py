@@ -174,6 +174,18 @@ def test_pixels_of_generated_images_come_back_as_they_were(network):
     torch.testing.assert_close(back, picture.x[0][inside], atol=1e-5, rtol=1e-5)
 
 
+def test_a_network_can_be_asked_while_it_is_looked_at():
+    """Tracing a model in one thread must not break what it says in another."""
+    for _ in range(3):
+        found = load_network("squeezenet1_1", "random", Preprocess(size=64, resize=64), None)
+        picture = found.picture(png(80, 80), "any")
+        wanted = found.likeliest(picture)
+        thread = threading.Thread(target=found.evaluator)
+        thread.start()
+        while thread.is_alive():
+            assert [index for index, _ in found.likeliest(picture)] == [index for index, _ in wanted]
+
+
 # what can be saved
 
 

@@ -72,6 +72,8 @@ def answers(
         try:
             with network.working:
                 check()
+                if not _work(group)[1]:
+                    network.evaluator()  # it may trace the model, and is to do so here, not while others run it
                 made = answer(
                     network.subject, picture, question, names, ready=lambda *_: None, progress=progress,
                     black=network.preprocess.black, seed=0,

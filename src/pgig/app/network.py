@@ -30,6 +30,8 @@ LIKELIEST = 5  # classes that are shown
 _ACROSS = 14  # patches along the shorter side, when parts are removed
 _SMALLEST = 4  # pixels
 _SHARE = 0.5  # of the patches that can be removed
+# while torch traces a model, in one thread, no model may run in another
+_TRACING = threading.Lock()
 
 
 @dataclass
@@ -66,10 +68,12 @@ class Network:
         return Picture(name, pixels, self.preprocess.normalise(pixels)[None])
 
     def likeliest(self, picture: Picture) -> list[tuple[int, float]]:
-        return predictions(self.subject.module, picture, LIKELIEST)
+        with _TRACING:
+            return predictions(self.subject.module, picture, LIKELIEST)
 
     def output(self, x: Tensor) -> Tensor:  # [n, ...] -> [n, classes]
-        return output_for(self.subject.module, x)
+        with _TRACING:
+            return output_for(self.subject.module, x)
 
     def shares(self, x: Tensor) -> Tensor:
         return self.output(x).double().softmax(1)
@@ -86,10 +90,11 @@ class Network:
 
     def evaluator(self) -> Evaluator:
         """Exact incremental inference where it pays, found out once."""
-        if self._evaluator is None:
-            x = self.preprocess.normalise(example(self.preprocess.size))
-            self._evaluator = choose(Wish(pairs=3), self.subject, x, self.protocol).evaluator
-        return self._evaluator
+        with _TRACING:
+            if self._evaluator is None:
+                x = self.preprocess.normalise(example(self.preprocess.size))
+                self._evaluator = choose(Wish(pairs=3), self.subject, x, self.protocol).evaluator
+            return self._evaluator
 
 
 def _is_known(name: str) -> bool:

@@ -17,7 +17,8 @@ def view(name: str, value: Any = None, **options: Any) -> gradio.HTML:
         html_template=f'<div class="pg pg-{name}-view"></div>',
         js_on_load=f"""{asset("common.js")}
 {asset(f"{name}.js")}
-const update = {name}View(element.querySelector(".pg"), (event, data) => trigger(event, {{...data, turn: performance.now()}}));
+const send = (event, data) => trigger(event, {{...data, turn: performance.now()}});
+const update = {name}View(element.querySelector(".pg"), send);
 const renew = () => {{ if (props.value && typeof props.value === "object") update(props.value); }};
 renew();
 watch("value", renew);
