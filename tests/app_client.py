@@ -20,6 +20,7 @@ class Page:
         self.port, self.session = port, uuid.uuid4().hex[:11]
         self.config = json.loads(self._get("/config")[1])
         self._heart: HTTPConnection | None = None
+        self.turn = 0
 
     def open(self) -> "Page":
         self._heart = HTTPConnection("127.0.0.1", self.port)
@@ -42,7 +43,9 @@ class Page:
     def _chain(self, element: str, event: str, data: dict[str, Any], methods: list[str]) -> list[Any]:
         first = next(d for d in self.config["dependencies"] if self._is(d, element, event))
         then = next(d for d in self.config["dependencies"] if d["trigger_after"] == first["id"])
-        return [self._call(first["id"], data, ()), self._call(then["id"], None, (methods,))]
+        took = self._call(first["id"], data, ())
+        self.turn = took[-1] if isinstance(took[-1], int) else self.turn  # what the page would carry on
+        return [took, self._call(then["id"], None, (methods, self.turn))]
 
     def _is(self, dependency: dict[str, Any], element: str, event: str) -> bool:
         return [self._id(element), event] in [list(target) for target in dependency["targets"]]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import pgig_call
+from commands import pgig_call, with_pictures
 from PIL import Image
 from test_browser import CHROMIUM, QUIET, Seen
 
@@ -40,10 +40,11 @@ class App:
 
 @pytest.fixture(scope="module")
 def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
-    folder = tmp_path_factory.mktemp("app")
+    folder, temporary = tmp_path_factory.mktemp("app"), tmp_path_factory.mktemp("temporary")
     with subprocess.Popen(
-        pgig_call("app", "--port", "0"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder
-    ) as process:
+        pgig_call("app", "--port", "0"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder,
+        env={**os.environ, "TMPDIR": str(temporary)},
+    ) as process:  # fmt: skip
         assert process.stdout is not None
         line = process.stdout.readline()
         found = re.search(r"http://127\.0\.0\.1:\d+/", line)
@@ -51,7 +52,8 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
         yield App(process, found[0])
         process.send_signal(signal.SIGINT)
         assert process.wait(30) == 0
-        assert list(folder.iterdir()) == [], "it leaves nothing behind"
+        assert "Traceback" not in (process.stderr.read() if process.stderr else "")
+        assert [*folder.iterdir(), *temporary.glob("*gradio*"), *temporary.glob("pgig*")] == [], "it leaves nothing"
 
 
 @pytest.fixture(scope="module")
@@ -159,11 +161,18 @@ def test_a_photograph_is_explained_and_another_class_asked_for(seen, tmp_path):
     wait_for_maps(page, 5)
     page.locator("#classes .pg-rather").nth(0).click()
     wait_for_title(page, "rather than")
+    wait(page, "() => document.querySelector('#status').textContent.endsWith('maps')")
+    page.evaluate("""() => { window.said = []; new MutationObserver(() => window.said.push(
+        document.querySelector('#status').textContent)).observe(document.querySelector('#status'),
+        { subtree: true, childList: true, characterData: true }); }""")
     page.locator("#classes .pg-class").nth(0).click()
-    begun = time.monotonic()
     wait_for_title(page, first)
     wait_for_maps(page, 5)
-    assert time.monotonic() - begun < 10, "what was computed is kept"
+    wait(page, "() => document.querySelector('#status').textContent.endsWith('maps')")
+    said = page.evaluate("window.said")
+    assert said
+    assert not [text for text in said if "in work" in text], "what was computed is kept"
+    assert page.evaluate("document.activeElement.className") == "pg-class", "the keyboard stays where it was"
 
 
 def test_zoom_and_crosshair_are_the_same_in_all_maps(seen):
@@ -205,7 +214,7 @@ def test_parts_are_taken_away_and_painted_over(seen, tmp_path):
     assert page.locator("#removal .pg-chart path").count() == 3 + 4
     assert [url for url in seen.fetched[asked:] if not url.startswith(("data:", "blob:"))] == []
     took = float(re.search(r"took ([\d.]+) ms", page.locator("#removal").text_content())[1])
-    assert took > 0
+    assert took < 100  # milliseconds; it is about 15, with room for whatever else the machine does
     save(page, "app-doubt", tmp_path)
 
     canvas = page.locator(".pg-brush")
@@ -219,10 +228,11 @@ def test_parts_are_taken_away_and_painted_over(seen, tmp_path):
     wait(page, "before => document.querySelector('#brush .pg-bars').textContent !== before", shares)
     assert "0.0 % of the picture" not in page.locator("#brush .pg-bars").text_content()
     shares = page.locator("#brush .pg-bars").text_content()
+    page.locator("#brush input[type=range]").fill("8")
     canvas.focus()
-    for key in ("ArrowDown", "ArrowDown", " "):  # without a mouse
+    for key in (*["ArrowDown"] * 20, " "):  # without a mouse
         page.keyboard.press(key)
-    page.wait_for_timeout(1000)
+    wait(page, "before => document.querySelector('#brush .pg-bars').textContent !== before", shares)
     page.get_by_role("button", name="clear").click()
     wait(page, "() => document.querySelector('#brush .pg-bars').textContent.includes('0.0 % of the picture')")
 
@@ -238,6 +248,37 @@ def test_stop_ends_the_computation(seen, app):
     begun = app.seconds
     page.wait_for_timeout(1500)
     assert app.seconds - begun < 0.75, "it goes on computing"
+
+
+def test_what_is_shown_is_what_is_chosen_however_fast_one_clicks(seen):
+    """Cards are those of the chips, and of the picture and class chosen last."""
+    page = seen.page
+    page.locator("#picker .pg-example").nth(2).click()
+    page.wait_for_selector("#classes .pg-class")
+    only(page, "smoothgrad_ig", "gradient")
+    only(page, "gradient", "vargrad")
+    for example in (0, 2, 1):
+        page.locator("#picker .pg-example").nth(example).click()
+    wait_for_title(page, "espresso")
+    wait(page, "() => document.querySelector('#status').textContent === '2 maps'")
+    page.wait_for_timeout(1500)
+    assert page.locator("#maps .pg-card h4").all_text_contents() == ["gradient", "vargrad"]
+    assert "espresso" in page.locator("#maps .pg-title").text_content()
+
+
+def test_a_picture_can_be_pasted(seen):
+    page = seen.page
+    only(page, "gradient")
+    page.evaluate(
+        """data => {
+          const bytes = Uint8Array.from(atob(data), letter => letter.charCodeAt(0));
+          const moved = new DataTransfer();
+          moved.items.add(new File([bytes], "image.png", { type: "image/png" }));
+          document.dispatchEvent(new ClipboardEvent("paste", { clipboardData: moved, bubbles: true, cancelable: true }));
+        }""",
+        base64.b64encode(photographs()[1].read_bytes()).decode(),
+    )
+    wait_for_title(page, "espresso")
 
 
 def test_leaving_ends_the_computation(app, browser):
@@ -259,9 +300,9 @@ def test_garbage_gets_one_sentence_and_names_are_text(seen):
     page = seen.page
     name = "<img src=x onerror=window.hit=1>.jpg"
     drop(page, b"this is no picture", name)
-    wait(page, "() => document.querySelector('#status .pg-error')")
-    assert name in page.locator("#status").text_content()
-    assert page.locator("#status img").count() == 0
+    wait(page, "() => document.querySelector('#picker .pg-said').textContent.includes('cannot read')")
+    assert name in page.locator("#picker .pg-said").text_content()
+    assert page.locator("#picker .pg-said img").count() == 0
     assert page.evaluate("window.hit") is None
     only(page, "gradient")
     drop(page, photographs()[2].read_bytes(), name.replace(".jpg", ".png"))
@@ -333,6 +374,31 @@ def test_what_is_shown_can_be_saved(seen, tmp_path):
         download.value.save_as(path)
         assert path.suffix == ending
         assert path.stat().st_size > 5_000
+
+
+def test_another_address_asks_for_a_password(browser, tmp_path):
+    with_pictures(tmp_path)
+    call = pgig_call("app", "--port", "0", "--host", "0.0.0.0", "--auth", "ada", "--model", "net:make", "--size", "32",
+                     "--resize", "32")  # fmt: skip
+    with subprocess.Popen(
+        call, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=tmp_path,
+        env={**os.environ, "PGIG_APP_PASSWORD": "lovelace"},
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        found = re.search(r":(\d+)/", process.stdout.readline())
+        assert found
+        page = browser.new_page()
+        page.set_default_timeout(LONG)
+        page.goto(f"http://127.0.0.1:{found[1]}/")
+        for password in ("wrong", "lovelace"):
+            page.locator("input").nth(0).fill("ada")
+            page.locator("input[type=password]").fill(password)
+            page.get_by_role("button", name="Login").click()
+            page.wait_for_timeout(1500)
+            assert page.locator("#picker").count() == int(password == "lovelace")
+        page.close()
+        process.terminate()
+        assert process.wait(30) == 143
 
 
 @pytest.mark.parametrize("seen", [(390, "light"), (390, "dark"), (1400, "dark")], indirect=True)

@@ -2,9 +2,11 @@
 
 import base64
 import binascii
-from collections.abc import Callable, Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
@@ -13,10 +15,12 @@ import gradio
 
 from pgig.app.answers import question_of
 from pgig.app.network import Network
-from pgig.app.visitors import Stopped, Visitor, Visitors
+from pgig.app.truths import embedded_network
+from pgig.app.visitors import Look, Stopped, Visitor, Visitors
 from pgig.errors import PgigError
 from pgig.runs.questions import Question
 from pgig.vision.pictures import Picture
+from pgig.vision.preprocess import Preprocess
 
 # how the page's events are treated: at once; or in one queue, one at a time, since two at once would only be slower
 _COMMON: dict[str, Any] = {"show_progress": "hidden", "trigger_mode": "multiple", "api_visibility": "private"}
@@ -25,6 +29,7 @@ SLOW: dict[str, Any] = {"concurrency_id": "work", "concurrency_limit": 1, **_COM
 MOST_WAITING = 24
 _TICK = 0.2  # seconds between two words on where the work stands
 _PATIENCE = 30.0  # seconds
+_MOST_QUICK = 16  # that wait at once
 
 T = TypeVar("T")
 
@@ -39,43 +44,64 @@ class Desk:
     # and what is quick: reading pictures, which can be large, and single passes
     long: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "long work"))
     quick: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "quick work"))
+    room: threading.BoundedSemaphore = field(default_factory=lambda: threading.BoundedSemaphore(_MOST_QUICK))
 
     @property
     def network(self) -> Network:
         return self.networks[0]
 
-    def visitor(self, request: gradio.Request | None) -> Visitor:
-        return self.visitors.of(None if request is None else request.session_hash)
+    @cached_property
+    def small(self) -> Network:
+        """The embedded network, for images with known truth."""
+        return embedded_network()
 
-    def read(self, event: gradio.EventData) -> tuple[Picture, str]:
-        """The picture that was dropped, pasted or chosen, and its file."""
-        sent: dict[str, Any] = event._data or {}
+    def visitor(self, request: gradio.Request) -> Visitor:
+        if not request.session_hash:
+            raise gradio.Error("open the page in a browser", print_exception=False)
+        return self.visitors.of(request.session_hash)
+
+    def read(self, sent: Mapping[str, Any]) -> Look:
+        """What was dropped, pasted or chosen: the picture as each network takes it, and its likeliest class."""
         if "example" in sent:
             number = sent["example"]
-            if not isinstance(number, int) or not 0 <= number < len(self.examples):
+            if type(number) is not int or not 0 <= number < len(self.examples):
                 raise PgigError("there is no such example")
             path = self.examples[number]
-            data, file, name = path.read_bytes(), str(path), path.stem
+            data, file, code = path.read_bytes(), path.name, f"photographs()[{number}]"
         else:
-            file = str(sent.get("name", "picture"))[:200]
-            name = Path(file).stem or "picture"
+            file = _readable(str(sent.get("name", "picture")))
+            code = repr(file)
             try:
                 data = base64.b64decode(sent.get("data", ""), validate=True)
             except (binascii.Error, TypeError, ValueError):
                 raise PgigError(f"{file} did not arrive whole: try again") from None
-        return self.network.picture(data, name, Path(file).name), file
+        made: dict[Preprocess, Picture] = {}
+        for network in self.networks:
+            if network.preprocess not in made:
+                made[network.preprocess] = network.picture(data, Path(file).stem or "picture", file)
+        pictures = [made[network.preprocess] for network in self.networks]
+        likeliest = self.network.likeliest(pictures[0])
+        return Look(pictures, code, likeliest, (likeliest[0][0],))
 
     def quickly(self, work: Callable[[], T]) -> T:
-        """In its turn, which comes soon."""
-        waiting = self.quick.submit(work)
+        """In its turn, which comes soon; refused where many wait."""
+        if not self.room.acquire(blocking=False):
+            raise PgigError("busy: try again in a minute")
         try:
-            return waiting.result(_PATIENCE)
+            return self.quick.submit(work).result(_PATIENCE)
         except TimeoutError:
-            waiting.cancel()
             raise PgigError("busy: try again in a minute") from None
+        finally:
+            self.room.release()
 
-    def question(self, visitor: Visitor) -> Question:
-        return question_of(self.network, visitor.asked)
+    def question(self, look: Look) -> Question:
+        return question_of(self.network, look.asked)
+
+
+def _readable(name: str) -> str:
+    """The last part of a name, whatever letters it has."""
+    whole = name.encode("utf-8", "replace").decode("utf-8").replace("\\", "/").rpartition("/")[2][:200]
+    return "".join(letter if letter.isprintable() else "_" for letter in whole) or "picture"
 
 
 @dataclass(frozen=True)
@@ -119,6 +145,28 @@ def followed(desk: Desk, work: Callable[[Callable[[str, float], object]], Iterat
         if isinstance(found, BaseException):
             raise found
         yield found
+
+
+WAITING = {"text": "waiting for its turn"}
+STOPPED = {"text": "stopped"}
+BUSY = {"text": "busy: others are waiting already; try again in a minute", "error": True}
+
+
+def stop(desk: Desk, status: gradio.HTML, **options: Any) -> gradio.Button:
+    """A button that ends what the visitor has asked for, whether it is in work or waits."""
+    button = gradio.Button("Stop", **options)
+
+    def halt(request: gradio.Request) -> dict[str, Any]:
+        desk.visitor(request).begin()
+        return STOPPED
+
+    button.click(halt, None, status, **QUICK)
+    return button
+
+
+def ticket() -> gradio.Number:
+    """Carries a visitor's turn from what takes a wish to what works on it, as the page had it when that was sent."""
+    return gradio.Number(0, visible="hidden", precision=0)
 
 
 def sentence(error: Exception) -> dict[str, Any]:

@@ -21,8 +21,30 @@ _HEADERS = [
     (b"referrer-policy", b"no-referrer"),
     (b"x-content-type-options", b"nosniff"),
 ]
-# ways in that the page does not use: files to the disk, other servers behind this one
-_CLOSED = "/gradio_api/upload", "/gradio_api/proxy=", "/gradio_api/stream", "/gradio_api/file=", "/monitoring"
+# what the page asks for; files to the disk, other servers, shared links and the rest of what Gradio can do stay closed
+_OPEN = (
+    "/assets/",
+    "/static/",
+    "/svelte/",
+    "/theme.css",
+    "/favicon.ico",
+    "/manifest.json",
+    "/login",
+    "/logout",
+    "/config",
+)
+_API = (
+    "queue/join",
+    "queue/data",
+    "run/predict",
+    "heartbeat/",
+    "cancel",
+    "login_check",
+    "user",
+    "startup-events",
+    "app_id",
+)
+_IN_FLIGHT = 128 * 2**20  # bytes of all requests that are being answered
 
 
 class Guard:
@@ -30,6 +52,7 @@ class Guard:
 
     def __init__(self, app: App, names: set[str]) -> None:
         self._app, self._names = app, names
+        self._held = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -39,27 +62,35 @@ class Guard:
         if self._names and _name(headers.get(b"host", b"").decode("latin-1")) not in self._names:
             await _refuse(send, 421, "this server does not go by that name")
             return
-        if any(scope["path"].startswith(way) for way in _CLOSED):
+        if not _is_open(scope["path"]):
             await _refuse(send, 404, "there is nothing here")
             return
         length = headers.get(b"content-length", b"0")
-        if not length.isdigit() or int(length) > MOST_BYTES:
+        if not length.isdigit() or int(length) > MOST_BYTES or b"transfer-encoding" in headers:
             await _refuse(send, 413, "too large: files up to 30 MB are taken")
             return
-        got = 0
+        if self._held + int(length) > _IN_FLIGHT:
+            await _refuse(send, 503, "busy: try again in a minute")
+            return
+        self._held += int(length)
+        try:
+            await self._passed(scope, receive, send)
+        finally:
+            self._held -= int(length)
 
-        async def counted() -> Message:
-            nonlocal got
-            message = await receive()
-            got += len(message.get("body", b""))
-            return message if got <= MOST_BYTES else {"type": "http.disconnect"}
-
+    async def _passed(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 message["headers"] = [*message.get("headers", []), *_HEADERS]
             await send(message)
 
-        await self._app(scope, counted, with_headers)
+        await self._app(scope, receive, with_headers)
+
+
+def _is_open(path: str) -> bool:
+    if path.startswith("/gradio_api/"):
+        return path.removeprefix("/gradio_api/").startswith(_API)
+    return path == "/" or path.startswith(_OPEN)
 
 
 def _name(host: str) -> str:

@@ -1,5 +1,6 @@
 """A network of the app: one for all visitors."""
 
+import math
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -46,19 +47,19 @@ class Network:
     patterns: Patterns | None
     classes: int
     given: str | None = None  # the file of patterns that was named, if one was
+    forced: bool = False  # are its patterns of other weights?
+    name: str = ""  # where several networks would have the same label
     working: threading.Lock = field(default_factory=threading.Lock)
     _evaluator: Evaluator | None = None
 
     @property
     def label(self) -> str:
-        return f"{self.model} ({Path(self.weights).name})" if self.weights else self.model
+        return self.name or (f"{self.model} ({Path(self.weights).name})" if self.weights else self.model)
 
     @property
     def methods(self) -> list[str]:
         """Those that can be asked here: all but what needs patterns or references that there are not."""
-        table = {name: one for name, one in known_explainers().items() if _is_known(name)}
-        out = set(needing_references(table)) | (set() if self.patterns is not None else set(needing_patterns(table)))
-        return [name for name in table if name not in out]
+        return known_methods(self.patterns is not None)
 
     def picture(self, data: bytes, name: str, file: str | None = None) -> Picture:
         """An image file that a visitor gave; file: its name in full, for errors."""
@@ -69,7 +70,10 @@ class Network:
 
     def likeliest(self, picture: Picture) -> list[tuple[int, float]]:
         with _TRACING:
-            return predictions(self.subject.module, picture, LIKELIEST)
+            found = predictions(self.subject.module, picture, LIKELIEST)
+        if not all(math.isfinite(share) for _, share in found):
+            raise PgigError(f"{self.label} says NaN of this picture: there is nothing to explain")
+        return found
 
     def output(self, x: Tensor) -> Tensor:  # [n, ...] -> [n, classes]
         with _TRACING:
@@ -95,6 +99,13 @@ class Network:
                 x = self.preprocess.normalise(example(self.preprocess.size))
                 self._evaluator = choose(Wish(pairs=3), self.subject, x, self.protocol).evaluator
             return self._evaluator
+
+
+def known_methods(patterns: bool) -> list[str]:
+    """Those that need no references, and no patterns where there are none."""
+    table = {name: one for name, one in known_explainers().items() if _is_known(name)}
+    out = set(needing_references(table)) | (set() if patterns else set(needing_patterns(table)))
+    return [name for name in table if name not in out]
 
 
 def _is_known(name: str) -> bool:
@@ -125,7 +136,7 @@ def load_network(
     subject = Subject(module, dict(found) if force and found is not None else found)
     if not force:
         subject.check_patterns()
-    return Network(model, weights, subject, preprocess, names, found, count, given)
+    return Network(model, weights, subject, preprocess, names, found, count, given, force)
 
 
 def untrained(network: Network) -> Network | None:
@@ -136,6 +147,15 @@ def untrained(network: Network) -> Network | None:
         torch.manual_seed(0)
         module = load_model(network.model, "random")
     return Network(network.model, "random", Subject(module), network.preprocess, network.names, None, network.classes)
+
+
+def told_apart(networks: Sequence[Network]) -> Sequence[Network]:
+    """The same with labels that differ: a file's name alone may be that of several."""
+    labels = [network.label for network in networks]
+    for number, network in enumerate(networks):
+        if labels.count(labels[number]) > 1:
+            network.name = f"{number + 1}: {network.model} ({network.weights or 'default'})"
+    return networks
 
 
 def facts_of(network: Network, **more: Any) -> dict[str, Any]:

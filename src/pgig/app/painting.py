@@ -52,7 +52,7 @@ def _filled(network: Network, x: Tensor) -> dict[str, Tensor]:
 
 def _shares(network: Network, before: Tensor, now: Tensor) -> list[dict[str, Any]]:
     """Of the likeliest classes before and now."""
-    both = network.shares(torch.cat([before, now]))
+    both = torch.cat([network.shares(before), network.shares(now)])  # one at a time: some take no more
     most = [index for row in both for index in row.topk(min(LIKELIEST, both.shape[1])).indices.tolist()]
     shown = list(dict.fromkeys(most))[: LIKELIEST + 2]
     return [{"name": network.name_of(i), "before": float(both[0, i]), "now": float(both[1, i])} for i in shown]

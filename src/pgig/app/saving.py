@@ -65,35 +65,73 @@ def arrays_of(explanations: Mapping[str, Explanation], code: str) -> bytes:
 
 
 def code_of(network: Network, picture: Picture, file: str, asked: Sequence[int], methods: Sequence[str]) -> str:
-    """The Python that gives the same result, from the same file."""
-    named, options = ", ".join(repr(name) for name in methods), ""
-    score = '"probability"'
-    before = ""
+    """The Python that gives the same result. file: an expression that names it."""
+    if not methods:
+        return ""
+    return f"""{_model_lines(network, picture, file, asked, methods)}
+pgig.show({{name: one.attribution[0] for name, one in found.items()}}, path="maps.png")
+"""
+
+
+def removal_code(
+    network: Network, picture: Picture, file: str, asked: Sequence[int], methods: Sequence[str], fill: str
+) -> str:
+    """The Python that gives the curves of the class asked for."""
+    protocol = network.protocol
+    return f"""{_model_lines(network, picture, file, asked, methods)}
+from pgig.degradation import DenseEvaluator, Protocol, degrade, scored_by
+from pgig.drawing.heatmaps import strengths
+import torch
+
+protocol = Protocol(patch={protocol.patch}, steps={protocol.steps}, fill={fill!r})
+grid = protocol.grid(x)
+maps = {{name: strengths(one.attribution[0], signed=one.signed) for name, one in found.items()}}
+sums = {{name: grid.sums(torch.from_numpy(shown.copy())[None, None]) for name, shown in maps.items()}}
+evaluator = DenseEvaluator(scored_by(model, "probability"))  # pgig.incremental has the quick one
+curves = degrade(evaluator, x, torch.tensor([{asked[0]}]), sums, protocol, [{picture.name!r}])
+"""
+
+
+def truth_code(setting: str, wanted: str, seed: int, methods: Sequence[str]) -> str:
+    """The Python that draws the same image and explains it."""
+    return f"""import pgig
+from pgig.app.truths import drawn
+from pgig.synthetic import embedded, embedded_patterns
+
+model = embedded()
+picture, label, mask = drawn({setting!r}, {wanted!r}, {seed})
+found = pgig.explain(
+    model, picture.x, {list(methods)!r}, target=label, patterns=embedded_patterns(model), ids=[picture.name],
+)
+"""
+
+
+def _model_lines(
+    network: Network, picture: Picture, file: str, asked: Sequence[int], methods: Sequence[str]
+) -> str:  # fmt: skip
+    """Down to what was found."""
+    names, options, before = list(methods), f'target={asked[0]}, score="probability"', ""
     if len(asked) == 2:
-        before = _CONTRAST.format(*asked)
-        score = "score"
+        before, options = _CONTRAST.format(*asked), "score=score"
         # backpropagation from the score itself would turn signs where it is negative
-        own = [f"{name}+start=one" if _starts(name) else name for name in methods]
-        named = ", ".join(repr(name) for name in own)
-    else:
-        options = f"target={asked[0]}, "
+        names = [f"{name}+start=one" if _starts(name) else name for name in methods]
     patterns = "None" if network.patterns is None else '"auto"'
     if network.given:
         patterns = f"pgig.Patterns.load({network.given!r})"
+        patterns = f"dict({patterns})" if network.forced else patterns
     weights = "" if network.weights is None else f", {network.weights!r}"
+    example = "from pgig.runs.photographs import photographs\n" if file.startswith("photographs()") else ""
     return f"""import pgig
-from pgig.vision import Preprocess, load_model
+{example}from pgig.vision import Preprocess, load_model
 
 model = load_model({network.model!r}{weights})
 preprocess = {_preprocess(network)}
-x = preprocess.normalise(preprocess.pixels({file!r}))[None]
+x = preprocess.normalise(preprocess.pixels({file}))[None]
 {before}
 found = pgig.explain(
-    model, x, [{named}], {options}score={score},
+    model, x, {names!r}, {options},
     patterns={patterns}, black=preprocess.black, ids=[{picture.name!r}],
-)
-pgig.show({{name: one.attribution[0] for name, one in found.items()}}, path="maps.png")
-"""
+)"""
 
 
 def _preprocess(network: Network) -> str:

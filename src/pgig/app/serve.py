@@ -1,10 +1,10 @@
 """The server: on loopback unless asked otherwise, without a trace on the disk once it has ended."""
 
-import os
+import asyncio
 import socket
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
 from typing import Any
 
 import gradio
@@ -14,12 +14,13 @@ from fastapi import FastAPI
 from pgig.app.assets import asset
 from pgig.app.desk import Desk
 from pgig.app.guard import Guard
-from pgig.app.page import page_of, theme
-from pgig.app.where import is_loopback
+from pgig.app.page import forget, page_of, theme
+from pgig.app.where import is_loopback, private_folder
 from pgig.errors import PgigError
 
 _NAMES = "127.0.0.1", "localhost", "[::1]"  # by which this machine is asked for
 _FIRST, _TRIED = 7860, 100  # ports
+_SWEEP = 30  # seconds
 
 
 def serve(
@@ -33,22 +34,22 @@ def serve(
     """Until it is stopped. port: without, the first free one from 7860 on; ready: told the address."""
     if not is_loopback(host) and auth is None:
         raise PgigError(f"on {host} others can reach it: that needs a user and a password", lacks="a user")
-    with _environment(), _bound(host, port) as bound, closing_soon(desk):
+    with private_folder(), _bound(host, port) as bound, closing_soon(desk):
         address = f"http://{f'[{host}]' if ':' in host else host}:{bound.getsockname()[1]}/"
         config = uvicorn.Config(
-            application(desk, host, auth), log_level="warning", access_log=False, lifespan="on",
-            timeout_graceful_shutdown=2,
+            application(desk, host, auth), log_level="critical", access_log=False, lifespan="on",
+            timeout_graceful_shutdown=1,
         )  # fmt: skip
-        server = _Server(config, lambda: ready(address))
+        server = _Server(config, desk, lambda: ready(address))
         with suppress(KeyboardInterrupt):  # that is how it is stopped
             server.run(sockets=[bound])
 
 
-def application(desk: Desk, host: str = "127.0.0.1", auth: tuple[str, str] | None = None) -> Any:
+def application(desk: Desk, host: str = "127.0.0.1", auth: tuple[str, str] | None = None) -> Guard:
     """The page behind its guard."""
     plain: dict[str, Any] = {"docs_url": None, "redoc_url": None, "openapi_url": None}
-    app = FastAPI(**plain)
     page = page_of(desk)
+    app = FastAPI(lifespan=partial(_swept, page, desk), **plain)
     mounted = gradio.mount_gradio_app(
         app, page, path="/", auth=auth, theme=theme(), css=asset("app.css"), footer_links=["settings"],
         show_error=False, ssr_mode=False, pwa=False, mcp_server=False, enable_monitoring=False, max_file_size=1,
@@ -58,17 +59,36 @@ def application(desk: Desk, host: str = "127.0.0.1", auth: tuple[str, str] | Non
     return Guard(mounted, names)
 
 
-class _Server(uvicorn.Server):
-    """Says when it listens."""
+@asynccontextmanager
+async def _swept(page: gradio.Blocks, desk: Desk, _: FastAPI) -> AsyncIterator[None]:
+    """Who has left without a word is forgotten, now and then."""
 
-    def __init__(self, config: uvicorn.Config, listening: Callable[[], object]) -> None:
+    async def sweep() -> None:
+        while True:
+            await asyncio.sleep(_SWEEP)
+            desk.visitors.sweep()
+            forget(page, desk)
+
+    task = asyncio.create_task(sweep())
+    yield
+    task.cancel()
+
+
+class _Server(uvicorn.Server):
+    """Says when it listens, and ends all work before it ends."""
+
+    def __init__(self, config: uvicorn.Config, desk: Desk, listening: Callable[[], object]) -> None:
         super().__init__(config)
-        self._listening = listening
+        self._desk, self._listening = desk, listening
 
     async def startup(self, sockets: Any = None) -> None:
         await super().startup(sockets)
         if self.started:
             self._listening()
+
+    async def shutdown(self, sockets: Any = None) -> None:
+        self._desk.visitors.close()
+        await super().shutdown(sockets)
 
 
 @contextmanager
@@ -80,6 +100,7 @@ def _bound(host: str, port: int | None) -> Iterator[socket.socket]:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             made.bind((host, number))
+            made.listen(128)
         except OSError as error:
             made.close()
             if port is None:
@@ -89,20 +110,6 @@ def _bound(host: str, port: int | None) -> Iterator[socket.socket]:
             yield made
         return
     raise PgigError(f"no free port on {host} from {_FIRST} to {_FIRST + _TRIED - 1}")
-
-
-@contextmanager
-def _environment() -> Iterator[None]:
-    """Gradio's folder is removed at the end, and it tells nobody anything."""
-    with tempfile.TemporaryDirectory(prefix="pgig-app-") as folder:
-        wanted = {"GRADIO_TEMP_DIR": folder, "GRADIO_ANALYTICS_ENABLED": "False", "HF_HUB_OFFLINE": "1"}
-        before = {name: os.environ.get(name) for name in wanted}
-        os.environ.update(wanted)
-        try:
-            yield
-        finally:
-            for name, value in before.items():
-                os.environ.pop(name) if value is None else os.environ.__setitem__(name, value)
 
 
 @contextmanager

@@ -1,7 +1,6 @@
 """Images with known truth, one at a time: which method finds what carries the class?"""
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
 from typing import Any
 
 import numpy
@@ -31,7 +30,6 @@ _SIZE = 64
 _TRIED = 200  # draws until the class wanted comes
 
 
-@cache
 def embedded_network() -> Network:
     """The small classifier of the package, with patterns from generated images."""
     module = embedded()
@@ -54,11 +52,10 @@ def drawn(setting: str, wanted: str, seed: int) -> tuple[Picture, int, Tensor]:
 
 
 def truths(
-    visitor: Visitor, setting: str, wanted: str, seed: int, methods: Sequence[str],
+    network: Network, visitor: Visitor, setting: str, wanted: str, seed: int, methods: Sequence[str],
     say: Callable[[str, float], object] = lambda method, share: None, check: Callable[[], None] | None = None,
 ) -> Iterator[dict[str, Any]]:  # fmt: skip
     """For the view of maps, as methods get ready: each with how much of its top lies on the truth."""
-    network = embedded_network()
     picture, label, mask = drawn(setting, wanted, seed)
     says = int(network.shares(picture.x).argmax())
     least = float(chance(mask)[_COLUMN][0])

@@ -3,7 +3,8 @@
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy
@@ -19,17 +20,29 @@ class Stopped(Exception):  # noqa: N818 (it is no error)
     """A visitor has pressed stop, asked something else, or left. No error of pgig's, which explainers would catch."""
 
 
+@dataclass(frozen=True)
+class Look:
+    """What a visitor looks at: a picture as each network takes it, and the class or classes asked for."""
+
+    pictures: Sequence[Picture]  # one for each network
+    file: str  # as Python names it, for the code
+    likeliest: Sequence[tuple[int, float]]
+    asked: tuple[int, ...]  # one class, or two for the difference
+
+    @property
+    def picture(self) -> Picture:
+        return self.pictures[0]
+
+
 class Visitor:
     """What was computed for one visitor: the newest, as far as there is room."""
 
     def __init__(self) -> None:
         self.seen = time.monotonic()
-        self.picture: Picture | None = None
-        self.file = ""  # its name, as the visitor knows it
-        self.other: Picture | None = None  # to compare with
-        self.likeliest: list[tuple[int, float]] = []  # classes of the picture
-        self.asked: tuple[int, ...] = ()  # one class, or two for the difference
-        self.due = False  # is there something to explain?
+        self.look: Look | None = None
+        self.others: Sequence[Picture] = ()  # another picture, to compare with
+        self.painting: Look | None = None  # what the brush has
+        self.showing: Look | None = None  # what is compared and taken away
         self.saved = 0  # files
         self._kept: OrderedDict[Hashable, Any] = OrderedDict()
         self._sizes: dict[Hashable, int] = {}
@@ -37,16 +50,18 @@ class Visitor:
         self._latest: dict[str, float] = {}
         self._lock = threading.Lock()
 
-    def begin(self) -> None:
-        """What is in work for this visitor ends: something else is asked, or nothing any more."""
-        self._turn += 1
+    def begin(self) -> int:
+        """What is in work for this visitor, or waits, ends: something else is asked, or nothing. Gives its turn."""
+        with self._lock:
+            self._turn += 1
+            return self._turn
 
-    def wanted(self) -> Callable[[], None]:
-        """What raises `Stopped` once what is wanted now is not wanted any more: to be called often."""
-        turn = self._turn
+    def wanted(self, turn: int | None = None) -> Callable[[], None]:
+        """What raises `Stopped` once this turn is over; of the present one, without. To be called often."""
+        mine = self._turn if turn is None else turn
 
         def check() -> None:
-            if self._turn != turn:
+            if self._turn != mine:
                 raise Stopped
 
         return check
@@ -88,22 +103,29 @@ class Visitors:
         self._all: OrderedDict[str, Visitor] = OrderedDict()
         self._lock = threading.Lock()
 
-    def of(self, session: str | None) -> Visitor:
+    def of(self, session: str) -> Visitor:
         """A new one where there is none; the one unseen for longest goes when there are too many."""
         with self._lock:
-            name = session or ""
-            visitor = self._all.setdefault(name, Visitor())
-            self._all.move_to_end(name)
+            visitor = self._all.setdefault(session, Visitor())
+            self._all.move_to_end(session)
             visitor.seen = time.monotonic()
-            oldest = next(iter(self._all))
-            while len(self._all) > MOST_VISITORS or visitor.seen - self._all[oldest].seen > _IDLE:
-                self._all.pop(oldest).begin()
-                oldest = next(iter(self._all))
+            while len(self._all) > MOST_VISITORS:
+                self._all.popitem(last=False)[1].begin()
             return visitor
 
-    def leave(self, session: str | None) -> None:
+    def sweep(self) -> None:
+        """Who was not seen for long has left."""
+        now = time.monotonic()
+        for session, visitor in list(self._all.items()):
+            if now - visitor.seen > _IDLE:
+                self.leave(session)
+
+    def __contains__(self, session: str) -> bool:
+        return session in self._all
+
+    def leave(self, session: str) -> None:
         with self._lock:
-            gone = self._all.pop(session or "", None)
+            gone = self._all.pop(session, None)
         if gone is not None:
             gone.begin()
 

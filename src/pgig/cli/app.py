@@ -1,6 +1,7 @@
 """pgig app"""
 
 import os
+import sys
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
@@ -78,8 +79,18 @@ def app(
         if find_spec(package) is None:
             raise PgigError(f"the app needs {package}: pip install 'pgig[app]'")
     auth = _auth(server)
+    from pgig.app.where import private_folder
+
+    with private_folder():
+        _serve(network, other, server, image, patterns, classes, force, auth)
+
+
+def _serve(
+    network: ModelOptions, other: OtherOptions, server: ServerOptions, image: PreprocessOptions, patterns: str,
+    classes: Path | None, force: bool, auth: tuple[str, str] | None,
+) -> None:  # fmt: skip
     from pgig.app.desk import Desk
-    from pgig.app.network import load_network, untrained
+    from pgig.app.network import load_network, told_apart, untrained
     from pgig.app.serve import serve
     from pgig.runs.photographs import photographs
 
@@ -92,17 +103,15 @@ def app(
 
     networks = [load(network.model, network.weights, patterns, classes)]
     if networks[0].patterns is not None:
-        errors.print(f"note: the verdict on these patterns: {networks[0].patterns.health().verdict}", highlight=False)
+        verdict = networks[0].patterns.health().verdict
+        errors.print(f"note: the verdict on these patterns: {verdict}", highlight=False, soft_wrap=True)
     if other.other_model is not None or other.other_weights is not None:
         same = other.other_model in (None, network.model)
-        networks.append(
-            load(
-                other.other_model or network.model, other.other_weights, other.other_patterns, classes if same else None
-            )
-        )  # fmt: skip
+        second = other.other_model or network.model
+        networks.append(load(second, other.other_weights, other.other_patterns, classes if same else None))
     if (random := untrained(networks[0])) is not None:
         networks.append(random)
-    desk = Desk(networks, photographs(), how_to_compare=_HOW_TO_COMPARE)
+    desk = Desk(told_apart(networks), photographs(), how_to_compare=_HOW_TO_COMPARE)
 
     def ready(address: str) -> None:
         console.print(f"the page is {address} (ctrl-C ends it)", highlight=False, soft_wrap=True)
@@ -122,5 +131,8 @@ def _auth(server: ServerOptions) -> tuple[str, str] | None:
         return None
     if not server.auth.strip():
         raise PgigError("the user of the app needs a name, got nothing")
-    password = os.environ.get(PASSWORD) or typer.prompt(f"password for {server.auth}", hide_input=True)
+    if not (password := os.environ.get(PASSWORD, "")):
+        if not sys.stdin.isatty():
+            raise PgigError(f"the password of {server.auth} is asked for on a terminal: elsewhere, set {PASSWORD}")
+        password = typer.prompt(f"password for {server.auth}", hide_input=True)
     return server.auth, password

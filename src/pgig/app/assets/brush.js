@@ -6,7 +6,7 @@ function brushView(root, send) {
   const bars = make("div", { class: "pg-bars", role: "status" });
   const kinds = ["blur", "grey"].map(name => make("label", {}, make("input", { type: "radio", name: group, value: name, checked: name === fill, onchange: () => { fill = name; draw(); tell(); } }), ` ${name}`));
   const width = slider("Brush", { min: 1, max: 10, value: size }, number => `${4 * (2 * number - 1)} px`, number => { size = number; });
-  root.append(make("div", { class: "pg-tools" }, kinds, width.whole, make("button", { type: "button", onclick: () => { cells.fill("0"); draw(); tell(); } }, "clear")),
+  root.append(make("div", { class: "pg-tools" }, kinds, width.whole, make("button", { type: "button", onclick: () => { cells.fill("0"); draw(); tell(); } }, "clear"), saving("save this view", () => snapshot(root, "painted"))),
     make("div", { class: "pg-painting" }, canvas, bars));
   function dab([column, row]) {
     for (let y = row - size + 1; y < row + size; y++) for (let x = column - size + 1; x < column + size; x++) {

@@ -3,6 +3,7 @@ function classesView(root, send) {
   return value => {
     const asked = value.asked ?? [];
     const ask = (...classes) => send("asked", { classes });
+    const at = [...root.querySelectorAll("button")].indexOf(document.activeElement);
     root.replaceChildren(make("ul", { class: "pg-classes" }, value.classes.map(one => {
       const first = asked[0] === one.index, second = asked[1] === one.index;
       return make("li", {},
@@ -15,5 +16,6 @@ function classesView(root, send) {
           onclick: () => second ? ask(asked[0]) : ask(asked[0], one.index),
         }, second ? "rather than ✓" : "rather than"));
     })));
+    if (at >= 0) root.querySelectorAll("button")[at]?.focus();
   };
 }

@@ -23,6 +23,27 @@ function loaded(address) {
     image.src = address;
   });
 }
+function download(name, type, content) {
+  const address = URL.createObjectURL(new Blob([content], { type }));
+  make("a", { href: address, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(address), 60000);
+}
+// What a view shows, as a page of its own.
+function snapshot(root, name) {
+  const copy = root.cloneNode(true);
+  const drawn = root.querySelectorAll("canvas");
+  copy.querySelectorAll("canvas").forEach((canvas, n) => {
+    const image = make("img", { src: drawn[n].width ? drawn[n].toDataURL() : "", class: canvas.getAttribute("class") ?? "" });
+    canvas.replaceWith(image);
+  });
+  copy.querySelectorAll("button, input").forEach(control => control.remove());
+  const rules = [...document.styleSheets].flatMap(sheet => { try { return [...sheet.cssRules]; } catch { return []; } });
+  const style = rules.map(rule => rule.cssText).filter(text => text.includes("pg")).join("\n");
+  const escaped = name.replace(/[<>&]/g, "");
+  download(`${name}.html`, "text/html", `<!doctype html><meta charset="utf-8"><title>${escaped}</title><style>${style}</style>${copy.outerHTML}`);
+}
+const csv = rows => rows.map(row => row.map(cell => /[",\n]/.test(String(cell)) ? `"${String(cell).replaceAll('"', '""')}"` : cell).join(",")).join("\n") + "\n";
+const saving = (label, action) => make("button", { type: "button", class: "pg-save", onclick: action }, label);
 function slider(label, attributes, tell, change) {
   const told = make("output", {}, tell(+attributes.value));
   const range = make("input", { type: "range", "aria-label": label, ...attributes, oninput: () => { told.textContent = tell(+range.value); change(+range.value); } });

@@ -4,6 +4,7 @@ function mapsView(root) {
   const cards = new Map();
   const group = `pg-view-${Math.random().toString(36).slice(2)}`;
   const title = make("h3", { class: "pg-title" });
+  const thumb = make("img", { class: "pg-thumb", alt: "The picture, as the network sees it", hidden: true });
   const told = make("p", { class: "pg-soft" });
   const shelf = make("div", { class: "pg-cards" });
   const opacity = slider("Opacity", { min: 0, max: 100, value: state.opacity }, value => `${value} %`, value => { state.opacity = value; show(); });
@@ -20,9 +21,12 @@ function mapsView(root) {
   const bar = make("div", { class: "pg-tools", role: "group", "aria-label": "All maps" }, views, opacity.whole, top.whole,
     make("span", { class: "pg-zoom" },
       make("button", { type: "button", "aria-label": "zoom out", onclick: () => zoom(1 / 1.5) }, "−"), zoomed,
-      make("button", { type: "button", "aria-label": "zoom in", onclick: () => zoom(1.5) }, "+")));
+      make("button", { type: "button", "aria-label": "zoom in", onclick: () => zoom(1.5) }, "+")),
+    saving("save this view", () => snapshot(root, title.textContent || "maps")));
+  const scale = make("p", { class: "pg-soft" }, "Each map is on a scale of its own: compare where, not how strong.");
+  bar.hidden = scale.hidden = true;
   const left = make("div");
-  root.append(title, told, bar, shelf, left);
+  root.append(make("div", { class: "pg-head" }, thumb, make("div", {}, title, told)), bar, shelf, left, scale);
   zoom(0);
   point({ x: 0.5, y: 0.5 }, false);
 
@@ -107,11 +111,19 @@ function mapsView(root) {
     }
     cards.clear();
     for (const [key, one] of wanted) cards.set(key, one);
-    const waiting = (value.waiting ?? []).map(name => make("figure", { class: "pg-card pg-waiting" }, make("h4", {}, name),
-      make("div", { class: "pg-stack" }, make("img", { class: "pg-photo", src: value.photo, alt: "" })), make("figcaption", {}, make("p", { class: "pg-soft" }, "in work"))));
-    shelf.replaceChildren(...[...wanted.values()].map(one => one.whole), ...waiting);
+    const held = document.activeElement;
+    const ready = new Map((value.maps ?? []).map((one, n) => [one.name, [...wanted.values()][n].whole]));
+    const inWork = name => make("figure", { class: "pg-card pg-waiting" }, make("h4", {}, name),
+      make("div", { class: "pg-stack" }, make("img", { class: "pg-photo", src: value.photo, alt: "" })), make("figcaption", {}, make("p", { class: "pg-soft" }, "in work")));
+    const waiting = value.waiting ?? [];
+    const order = value.order ?? [...ready.keys(), ...waiting];
+    shelf.replaceChildren(...order.flatMap(name => ready.has(name) ? [ready.get(name)] : waiting.includes(name) ? [inWork(name)] : []));
+    if (held && held !== document.activeElement && root.contains(held)) held.focus();
+    shelf.classList.toggle("pg-pairwise", Boolean(value.pairs));
+    thumb.hidden = !value.photo || Boolean(value.pairs);
+    if (value.photo) thumb.src = value.photo;
     left.replaceChildren(...Object.entries(value.left_out ?? {}).map(([name, why]) => make("p", { class: "pg-soft" }, `Left out: ${name} (${why})`)));
-    bar.hidden = wanted.size === 0;
+    bar.hidden = scale.hidden = wanted.size === 0;
     show();
   };
 }

@@ -25,8 +25,10 @@ function pickerView(root, send) {
     if (picture && root.offsetParent !== null) { event.preventDefault(); give(picture); }
   });
   return value => {
-    shelf.replaceChildren(...(value.examples ?? []).map((one, number) =>
-      make("button", { type: "button", class: "pg-example", onclick: () => send("picked", { example: number }) },
+    said.textContent = value.error ?? "";
+    root.classList.toggle("pg-error", Boolean(value.error));
+    if (value.examples) shelf.replaceChildren(...(value.examples ?? []).map((one, number) =>
+      make("button", { type: "button", class: "pg-example", title: one.name, "aria-label": `example ${one.name}`, onclick: () => send("picked", { example: number }) },
         make("img", { src: one.picture, alt: `Example: ${one.name}` }))));
   };
 }

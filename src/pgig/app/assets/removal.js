@@ -9,7 +9,9 @@ function removalView(root) {
   const chart = make("svg", { viewBox: `0 0 ${W} ${H}`, class: "pg-chart", role: "img" });
   const legend = make("ul", { class: "pg-legend" });
   const soft = make("p", { class: "pg-soft" });
-  root.append(make("div", { class: "pg-tools" }, gone.whole, make("label", {}, rivals, " rivals")), told,
+  root.append(make("div", { class: "pg-tools" }, gone.whole, make("label", {}, rivals, " rivals"),
+    saving("save the curves", () => download("curves.csv", "text/csv", csv([["order", "step", ...value.classes, "likeliest"], ...value.orders.flatMap(order => order.shares.map((of, step) => [order.name, step, ...of, order.top[step]]))]))),
+    saving("save this view", () => snapshot(root, "taken-away"))), told,
     make("div", { class: "pg-removal" }, make("div", {}, chart, legend), pictures), soft);
   const across = step => EDGE.left + (W - EDGE.left - EDGE.right) * step / Math.max(1, value.steps);
   const down = share => H - EDGE.bottom - (H - EDGE.top - EDGE.bottom) * share;

@@ -9,9 +9,7 @@ function saverView(root, send) {
     if (!value.data || value.number === last) return;
     last = value.number;
     const bytes = Uint8Array.from(atob(value.data), letter => letter.charCodeAt(0));
-    const address = URL.createObjectURL(new Blob([bytes], { type: value.type }));
-    make("a", { href: address, download: value.name }).click();
-    setTimeout(() => URL.revokeObjectURL(address), 60000);
+    download(value.name, value.type, bytes);
     said.textContent = `Saved as ${value.name}.`;
   };
 }

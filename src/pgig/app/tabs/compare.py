@@ -6,29 +6,29 @@ from typing import Any
 import gradio
 
 from pgig.app.answers import answers, in_order, question_of
-from pgig.app.desk import QUICK, SLOW, Desk, Tick, followed, sentence
+from pgig.app.desk import BUSY, QUICK, SLOW, WAITING, Desk, Tick, followed, sentence, stop, ticket
 from pgig.app.network import Network
 from pgig.app.shown import shown_agreement, shown_map, thumbnail
 from pgig.app.tabs.explain import computed
 from pgig.app.views import view
-from pgig.app.visitors import Visitor
+from pgig.app.visitors import Stopped, Visitor
 from pgig.errors import PgigError
 from pgig.runs.explain import photo
 from pgig.vision.pictures import Picture
 
 _SKIP: Any = gradio.skip()
-_FIRST = {"text": "explain a picture first: then compare here"}
+FIRST = {"text": "explain a picture first: then compare here"}
 
 
 def compare_tab(desk: Desk, methods: gradio.CheckboxGroup) -> list[gradio.HTML]:
-    """Gives what is of no picture but the one that it was made for."""
-    status = view("status", _FIRST, elem_id="compare-status")
+    """Gives what is of no picture but the one that it was made for: status, matrix and maps."""
+    turn = ticket()
+    labels = [network.label for network in desk.networks]
     with gradio.Row():
         with gradio.Column(min_width=280):
             gradio.Markdown("### Two networks on this picture")
-            others = [network.label for network in desk.networks[1:]]
-            if others:
-                other = gradio.Dropdown(others, value=others[0], label="against", elem_id="other-network")
+            if labels[1:]:
+                other = gradio.Dropdown(labels[1:], value=labels[1], label="against", elem_id="other-network")
                 both = gradio.Button("Compare the networks", elem_id="compare-networks")
             else:
                 gradio.Markdown(desk.how_to_compare)
@@ -39,34 +39,41 @@ def compare_tab(desk: Desk, methods: gradio.CheckboxGroup) -> list[gradio.HTML]:
         with gradio.Column(min_width=280):
             gradio.Markdown("### Methods with one another")
             agree = gradio.Button("How far do they agree?", elem_id="agree")
-    matrix = view("matrix", elem_id="matrix")
+            matrix = view("matrix", elem_id="matrix")
+    with gradio.Row(equal_height=True):
+        status = view("status", FIRST, elem_id="compare-status", scale=5)
+        stop(desk, status, elem_id="compare-stop", scale=1, min_width=90)
     maps = view("maps", elem_id="compared")
 
-    def networks(label: str, names: list[str], request: gradio.Request) -> Iterator[tuple[Any, Any]]:
+    def begin(request: gradio.Request) -> tuple[Any, Any]:
         visitor = desk.visitor(request)
-        found = next((network for network in desk.networks[1:] if network.label == label), None)
-        if visitor.picture is None or found is None:
-            yield _SKIP, _FIRST
+        return (FIRST if visitor.look is None else WAITING), visitor.begin()
+
+    def networks(label: str, names: list[str], mine: int, request: gradio.Request) -> Iterator[tuple[Any, Any]]:
+        visitor, number = desk.visitor(request), labels.index(label)
+        if visitor.look is None:
+            yield _SKIP, FIRST
             return
-        pairs = [(network, visitor.picture, network.label) for network in (desk.network, found)]
-        yield from _compared(desk, visitor, pairs, names)
+        pairs = [(desk.networks[n], visitor.look.pictures[n], labels[n]) for n in (0, number)]
+        yield from _compared(desk, visitor, pairs, names, int(mine or 0))
 
-    def took(event: gradio.EventData, request: gradio.Request) -> dict[str, Any]:
-        visitor = desk.visitor(request)
+    def took(event: gradio.EventData, request: gradio.Request) -> tuple[Any, Any, Any]:
+        visitor, sent = desk.visitor(request), event._data or {}
         try:
-            visitor.other = desk.quickly(lambda: desk.read(event))[0]
+            visitor.others = desk.quickly(lambda: desk.read(sent)).pictures
         except Exception as error:
-            visitor.other = None
-            return sentence(error)
-        return {"text": "waiting for its turn"} if visitor.picture is not None else _FIRST
+            return {"error": sentence(error)["text"]}, _SKIP, _SKIP
+        return {"error": ""}, *begin(request)
 
-    def pictures(names: list[str], request: gradio.Request) -> Iterator[tuple[Any, Any]]:
+    def pictures(names: list[str], mine: int, request: gradio.Request) -> Iterator[tuple[Any, Any]]:
         visitor = desk.visitor(request)
-        if visitor.picture is None or visitor.other is None:
+        if visitor.look is None or not visitor.others:
             yield _SKIP, _SKIP
             return
-        shown = [visitor.picture, visitor.other]
-        yield from _compared(desk, visitor, [(desk.network, picture, picture.name) for picture in shown], names)
+        first, second = visitor.look.picture, visitor.others[0]
+        titles = [first.name, second.name if second.name != first.name else f"{second.name}, the other"]
+        pairs = [(desk.network, first, titles[0]), (desk.network, second, titles[1])]
+        yield from _compared(desk, visitor, pairs, names, int(mine or 0))
 
     def agreement(names: list[str], request: gradio.Request) -> dict[str, Any]:
         try:
@@ -74,45 +81,51 @@ def compare_tab(desk: Desk, methods: gradio.CheckboxGroup) -> list[gradio.HTML]:
         except PgigError as error:
             return {"error": str(error)}
 
-    if others:
-        both.click(networks, [other, methods], [maps, status], **SLOW)
-    picker.picked(took, None, status, **QUICK).then(pictures, methods, [maps, status], **SLOW)
+    wishes = [picker.picked(took, None, [picker, status, turn], **QUICK).then(
+        pictures, [methods, turn], [maps, status], **SLOW
+    )]  # fmt: skip
+    if labels[1:]:
+        wishes.append(both.click(begin, None, [status, turn], **QUICK).then(
+            networks, [other, methods, turn], [maps, status], **SLOW
+        ))  # fmt: skip
+    for wish in wishes:
+        wish.failure(lambda: BUSY, None, status, **QUICK)
     agree.click(agreement, methods, matrix, **SLOW)
-    return [matrix, maps]
+    return [status, matrix, maps]
 
 
 def _compared(
-    desk: Desk, visitor: Visitor, pairs: Sequence[tuple[Network, Picture, str]], names: list[str]
-) -> Iterator[tuple[Any, Any]]:  # fmt: skip
+    desk: Desk, visitor: Visitor, pairs: Sequence[tuple[Network, Picture, str]], names: list[str], mine: int
+) -> Iterator[tuple[Any, Any]]:
     """Each network's own likeliest class is explained, by the methods that it has."""
-    cards: list[dict[str, Any]] = []
-    told = []
-    check = visitor.wanted()
+    cards: dict[tuple[str, str], dict[str, Any]] = {}
+    told: list[str] = []
+    left_out: dict[str, str] = {}
+    check = visitor.wanted(mine)
     try:
+        check()
+        if not names:
+            raise PgigError("choose at least one method")
         for network, picture, label in pairs:
             (index, share), *_ = desk.quickly(lambda: network.likeliest(picture))  # noqa: B023
-            told.append(f"{label}: {network.name_of(index)}, {share:.0%}")
+            told.append(f"{label}: {network.name_of(index)}, {share:.1%}")
             own = [name for name in names if name in network.methods]
-            if not own:
-                raise PgigError(f"none of the methods chosen can be had on {label}")
+            left_out |= {f"{name} · {label}": "it needs patterns" for name in names if name not in own}
             question = question_of(network, [index])
-            last = None
-            for step in followed(desk, lambda say: answers(network, visitor, picture, question, own, say, check)):  # noqa: B023
+            work = (network, visitor, picture, question, own)
+            for step in followed(desk, lambda say: answers(*work, say, check)) if own else ():  # noqa: B023
+                check()
                 if isinstance(step, Tick):
                     yield _SKIP, {"text": f"in work: {label}, {step.text}", "share": step.share}
-                else:
-                    last = step.made
-            assert last is not None
-            cards += [
-                shown_map(one, picture, title=f"{name} · {label}", own_photo=True)
-                for name, one in in_order(last, own).items()
-            ]
-            value = {"title": "Side by side", "told": "; ".join(told), "photo": photo(picture)}
-            yield {**value, "maps": sorted(cards, key=lambda card: _place(card["name"], names))}, {"text": ""}
+                    continue
+                for name, one in in_order(step.made, own).items():
+                    if (name, label) not in cards:
+                        cards[name, label] = shown_map(one, picture, title=f"{name} · {label}", own_photo=True)
+                left_out |= {f"{name} · {label}": why for name, why in step.made.left_out.items()}
+                shown = [cards[n, of] for n in names for _, _, of in pairs if (n, of) in cards]  # pairs stand together
+                value = {"title": "Side by side", "told": "; ".join(told), "photo": photo(picture)}
+                yield {**value, "maps": shown, "left_out": left_out, "pairs": True}, {"text": ""}
+    except Stopped:
+        yield _SKIP, _SKIP
     except Exception as error:
         yield _SKIP, sentence(error)
-
-
-def _place(title: str, names: Sequence[str]) -> int:
-    """Cards of one method stand together."""
-    return names.index(title.partition(" · ")[0])

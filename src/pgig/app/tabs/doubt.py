@@ -6,101 +6,108 @@ from typing import Any, TypeVar
 import gradio
 
 from pgig.app.answers import answers
-from pgig.app.desk import QUICK, SLOW, Desk, Tick, followed, sentence
+from pgig.app.desk import BUSY, QUICK, SLOW, WAITING, Desk, Tick, followed, sentence, stop, ticket
 from pgig.app.painting import canvas, painted
 from pgig.app.removal import FILLS, Removal, removals, shown_removal
+from pgig.app.saving import removal_code
 from pgig.app.views import view
-from pgig.app.visitors import Visitor, bytes_of
+from pgig.app.visitors import Look, Stopped, Visitor, bytes_of
 from pgig.errors import PgigError
 from pgig.runs.explain import is_blank
 
 _SKIP: Any = gradio.skip()
+FIRST = {"text": "explain a picture first: then take parts of it away here"}
 T = TypeVar("T")
-_FIRST = {"text": "explain a picture first: then take parts of it away here", "error": False}
 
 
-def doubt_tab(desk: Desk, tab: gradio.Tab) -> gradio.HTML:
-    """Gives what is of no picture but the one that it was made for."""
+def doubt_tab(desk: Desk, tab: gradio.Tab) -> list[gradio.HTML]:
+    """Gives what is of no picture but the one that it was made for: status and curves."""
     known = desk.network.methods
     usual = [name for name in ("pgig", "occlusion", "integrated_gradients") if name in known] or known
-    status = view("status", _FIRST, elem_id="doubt-status")
+    turn = ticket()
     with gradio.Row():
         one = gradio.Dropdown(known, value=usual[0], label="Order by", elem_id="order-one")
         other = gradio.Dropdown(["none", *known], value=usual[1] if len(usual) > 1 else "none", label="against",
                                 elem_id="order-two")  # fmt: skip
         fill = gradio.Dropdown([(told, name) for name, told in FILLS.items()], value="mean", label="put in its place",
                                elem_id="fill")  # fmt: skip
+    status = view("status", FIRST, elem_id="doubt-status")
+    with gradio.Row():
         go = gradio.Button("Take away", variant="primary", elem_id="take-away")
-        stop = gradio.Button("Stop")
+        stop(desk, status, elem_id="doubt-stop")
     curves = view("removal", elem_id="removal")
+    with gradio.Accordion("Show me the code", open=False):
+        code = gradio.Code(language="python", label="The same curves in Python", elem_id="removal-code")
     gradio.Markdown("### Paint over it by hand")
     brush = view("brush", elem_id="brush")
 
     def begin(request: gradio.Request) -> tuple[Any, Any]:
         visitor = desk.visitor(request)
-        if visitor.picture is None:
-            return _FIRST, _SKIP
-        visitor.begin()
-        return {"text": "waiting for its turn"}, _SKIP
+        return (FIRST if visitor.look is None else WAITING), visitor.begin()
 
-    def take(first: str, second: str, what: str, request: gradio.Request) -> Iterator[tuple[Any, Any]]:
+    def take(first: str, second: str, what: str, mine: int, request: gradio.Request) -> Iterator[tuple[Any, ...]]:
         visitor = desk.visitor(request)
-        if visitor.picture is None:
-            yield _SKIP, _SKIP
+        if visitor.look is None:
+            yield _SKIP, _SKIP, _SKIP
             return
         names = list(dict.fromkeys(name for name in (first, second) if name != "none"))
         try:
-            yield from _taken(desk, visitor, names, what)
+            yield from _taken(desk, visitor, visitor.look, names, what, visitor.wanted(int(mine or 0)))
+        except Stopped:
+            yield _SKIP, _SKIP, _SKIP
         except Exception as error:
-            yield _SKIP, sentence(error)
+            yield _SKIP, sentence(error), _SKIP
 
-    def opened(request: gradio.Request) -> Any:
+    def opened(request: gradio.Request) -> tuple[Any, Any]:
         visitor = desk.visitor(request)
-        picture = visitor.picture
-        return _SKIP if picture is None else desk.quickly(lambda: canvas(desk.network, picture))
+        look = visitor.look
+        if look is None or visitor.painting is look:
+            return _SKIP, _SKIP
+        try:
+            found = desk.quickly(lambda: canvas(desk.network, look.picture))
+        except Exception as error:
+            return _SKIP, sentence(error)
+        visitor.painting = look
+        return found, _SKIP
 
     def paint(event: gradio.EventData, request: gradio.Request) -> tuple[Any, Any]:
         visitor, sent = desk.visitor(request), event._data or {}
-        picture = visitor.picture
-        if picture is None:
-            return _SKIP, _FIRST
         visitor.is_latest("painted", sent.get("turn"))
+        look = visitor.painting or visitor.look
+        if look is None:
+            return _SKIP, FIRST
         cells, what = str(sent.get("cells")), str(sent.get("fill"))
         try:
-            found = desk.quickly(lambda: painted(desk.network, picture, cells, what))
-            return found if visitor.is_latest("painted", sent.get("turn")) else _SKIP, _SKIP
+            found = desk.quickly(lambda: painted(desk.network, look.picture, cells, what))
         except Exception as error:
             return _SKIP, sentence(error)
+        return (found if visitor.is_latest("painted", sent.get("turn")) else _SKIP), _SKIP
 
-    taking = [one, other, fill]
-    go.click(begin, None, [status, curves], **QUICK).then(take, taking, [curves, status], **SLOW)
-    stop.click(_halt(desk), None, None, **QUICK)
-    tab.select(opened, None, brush, **QUICK)
+    go.click(begin, None, [status, turn], **QUICK).then(
+        take, [one, other, fill, turn], [curves, status, code], **SLOW
+    ).failure(lambda: BUSY, None, status, **QUICK)
+    tab.select(opened, None, [brush, status], **QUICK)
     brush.painted(paint, None, [brush, status], **QUICK)
-    return curves
+    return [status, curves]
 
 
-def _halt(desk: Desk) -> Any:
-    def halt(request: gradio.Request) -> None:
-        desk.visitor(request).begin()
-
-    return halt
-
-
-def _taken(desk: Desk, visitor: Visitor, names: list[str], fill: str) -> Iterator[tuple[Any, Any]]:
-    network, picture = desk.network, visitor.picture
-    assert picture is not None
+def _taken(
+    desk: Desk, visitor: Visitor, look: Look, names: list[str], fill: str, check: Callable[[], None]
+) -> Iterator[tuple[Any, ...]]:
+    network, picture, question = desk.network, look.picture, desk.question(look)
+    check()
     if fill not in FILLS:
         raise PgigError(f"unknown fill {fill!r}; choose one of: {', '.join(FILLS)}")
-    question, check = desk.question(visitor), visitor.wanted()
-    key = "removal", id(network), hash(picture.pixels.numpy().tobytes()), question.slug, tuple(names), fill
+    code = removal_code(network, picture, look.file, look.asked, names, fill)
+    pixels = hash(picture.pixels.numpy().tobytes())
+    key = "removal", id(network), picture.name, pixels, question.slug, tuple(names), fill
     if (kept := visitor.find(key)) is not None:
-        yield shown_removal(network, picture, kept, visitor.asked), {"text": "as computed before"}
+        yield shown_removal(network, picture, kept, look.asked), {"text": "as computed before: move the slider"}, code
         return
     found = None
     for step in followed(desk, lambda say: answers(network, visitor, picture, question, names, say, check)):
         if isinstance(step, Tick):
-            yield _SKIP, {"text": f"in work: {step.text}", "share": step.share / 2}
+            yield _SKIP, {"text": f"in work: {step.text}", "share": step.share / 2}, _SKIP
         else:
             found = step.made
     assert found is not None
@@ -112,14 +119,16 @@ def _taken(desk: Desk, visitor: Visitor, names: list[str], fill: str) -> Iterato
     ranked = {name: found.explanations[name] for name in names}
     last: Removal | None = None
     for taken in followed(desk, lambda say: _checked(removals(network, picture, ranked, fill), check)):
+        check()
         if isinstance(taken, Tick):
             continue
         last = taken.made
         done = len(next(iter(last.shares.values()))) / (len(next(iter(last.orders.values()))) + 1)
-        yield shown_removal(network, picture, last, visitor.asked), {"text": "taking away", "share": 0.5 + done / 2}
+        shown = shown_removal(network, picture, last, look.asked)
+        yield shown, {"text": "taking away", "share": 0.5 + done / 2}, code
     if last is not None:
         visitor.keep(key, last, bytes_of(last.filled, *last.shares.values()))
-        yield _SKIP, {"text": "done: move the slider"}
+        yield _SKIP, {"text": "done: move the slider"}, _SKIP
 
 
 def _checked(made: Iterator[T], check: Callable[[], object]) -> Iterator[T]:

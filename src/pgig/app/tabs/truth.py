@@ -5,9 +5,12 @@ from typing import Any
 
 import gradio
 
-from pgig.app.desk import SLOW, Desk, Tick, followed, sentence
+from pgig.app.desk import BUSY, QUICK, SLOW, WAITING, Desk, Tick, followed, sentence, stop, ticket
+from pgig.app.network import known_methods
+from pgig.app.saving import truth_code
 from pgig.app.truths import truths
 from pgig.app.views import view
+from pgig.app.visitors import Stopped
 from pgig.explainers.registry import QUICK_METHODS
 from pgig.synthetic.images import CLASSES, SETTINGS
 
@@ -19,29 +22,44 @@ def truth_tab(desk: Desk) -> None:
         "Generated shapes under noise, with a small network that was trained on them: here it is known which pixels "
         "carry the class."
     )
+    turn = ticket()
     with gradio.Row():
-        setting = gradio.Dropdown(
-            [(f"{name}: {each.about}", name) for name, each in SETTINGS.items()], value="suppressor", label="Noise",
-            elem_id="setting",
-        )  # fmt: skip
+        setting = gradio.Dropdown(list(SETTINGS), value="suppressor", label="Noise", elem_id="setting")
         wanted = gradio.Dropdown(["any", *CLASSES], value="any", label="Class", elem_id="wanted")
         seed = gradio.Number(0, label="Seed", precision=0, elem_id="seed")
-        go = gradio.Button("Draw", variant="primary", elem_id="draw")
-    methods = gradio.CheckboxGroup(desk.network.methods, value=list(QUICK_METHODS), label="Methods")
+    gradio.Markdown("; ".join(f"*{name}*: {each.about}" for name, each in SETTINGS.items()) + ".")
+    methods = gradio.CheckboxGroup(known_methods(True), value=list(QUICK_METHODS), label="Methods")
     status = view("status", {"text": ""}, elem_id="truth-status")
+    with gradio.Row():
+        go = gradio.Button("Draw", variant="primary", elem_id="draw")
+        stop(desk, status, elem_id="truth-stop")
     maps = view("maps", elem_id="truths")
+    with gradio.Accordion("Show me the code", open=False):
+        code = gradio.Code(language="python", label="The same in Python", elem_id="truth-code")
 
-    def draw(name: str, of: str, number: float, names: list[str], request: gradio.Request) -> Iterator[tuple[Any, Any]]:
+    def begin(request: gradio.Request) -> tuple[Any, Any]:
+        return WAITING, desk.visitor(request).begin()
+
+    def draw(
+        name: str, of: str, number: float, names: list[str], mine: int, request: gradio.Request
+    ) -> Iterator[tuple[Any, ...]]:
         visitor = desk.visitor(request)
-        check = visitor.wanted()
+        check = visitor.wanted(int(mine or 0))
+        drawn = name, of, int(number or 0), names
         try:
-            yield _SKIP, {"text": "getting ready"}
-            for step in followed(desk, lambda say: truths(visitor, name, of, int(number or 0), names, say, check)):
+            check()
+            made = truth_code(*drawn)
+            for step in followed(desk, lambda say: truths(desk.small, visitor, *drawn, say, check)):
+                check()
                 if isinstance(step, Tick):
-                    yield _SKIP, {"text": f"in work: {step.text}", "share": step.share}
+                    yield _SKIP, {"text": f"in work: {step.text}", "share": step.share}, _SKIP
                 else:
-                    yield step.made, {"text": ""}
+                    yield step.made, {"text": ""}, made
+        except Stopped:
+            yield _SKIP, _SKIP, _SKIP
         except Exception as error:
-            yield _SKIP, sentence(error)
+            yield _SKIP, sentence(error), _SKIP
 
-    go.click(draw, [setting, wanted, seed, methods], [maps, status], **SLOW)
+    go.click(begin, None, [status, turn], **QUICK).then(
+        draw, [setting, wanted, seed, methods, turn], [maps, status, code], **SLOW
+    ).failure(lambda: BUSY, None, status, **QUICK)
