@@ -5,6 +5,7 @@ import json
 import signal
 import subprocess
 import sys
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +21,6 @@ class Page:
         self.port, self.session = port, uuid.uuid4().hex[:11]
         self.config = json.loads(self._get("/config")[1])
         self._heart: HTTPConnection | None = None
-        self.turn = 0
 
     def open(self) -> "Page":
         self._heart = HTTPConnection("127.0.0.1", self.port)
@@ -43,9 +43,7 @@ class Page:
     def _chain(self, element: str, event: str, data: dict[str, Any], methods: list[str]) -> list[Any]:
         first = next(d for d in self.config["dependencies"] if self._is(d, element, event))
         then = next(d for d in self.config["dependencies"] if d["trigger_after"] == first["id"])
-        took = self._call(first["id"], data, ())
-        self.turn = took[-1] if isinstance(took[-1], int) else self.turn  # what the page would carry on
-        return [took, self._call(then["id"], None, (methods, self.turn))]
+        return [self._call(first["id"], data, (methods,)), self._call(then["id"], None, ())]
 
     def _is(self, dependency: dict[str, Any], element: str, event: str) -> bool:
         return [self._id(element), event] in [list(target) for target in dependency["targets"]]
@@ -59,7 +57,12 @@ class Page:
         return int(next(c["id"] for c in self.config["components"] if c["props"].get("elem_id") == element))
 
     def _call(self, number: int, data: dict[str, Any] | None, inputs: tuple[Any, ...]) -> Any:
-        body = {"data": list(inputs), "event_data": data, "fn_index": number, "session_hash": self.session}
+        body = {
+            "data": list(inputs),
+            "event_data": data and {"turn": time.monotonic(), **data},
+            "fn_index": number,
+            "session_hash": self.session,
+        }
         dependency = next(d for d in self.config["dependencies"] if d["id"] == number)
         if dependency["queue"] is False:
             status, text = self._post("/gradio_api/run/predict", body)

@@ -259,7 +259,7 @@ def test_stopping_ends_the_computation_not_only_the_display(network, picture):
         def say(method: str, share: float, visitor: Visitor = visitor, said: list[float] = said) -> None:
             said.append(share)
             if len(said) == 2:  # the first is before it begins
-                visitor.begin()
+                visitor.stop()
 
         try:
             list(answers(network, visitor, picture, question_of(network, (3,)), [name], say))
@@ -381,7 +381,7 @@ def test_nonsense_from_the_page_is_refused(port):
         {},
         surrogate,
     ):
-        assert page.call("picker", "picked", sent)[0]["error"], sent
+        assert page.call("picker", "picked", sent, METHODS)[0]["error"], sent
     assert "too many" in str(page._chain("classes", "asked", {"classes": [0]}, ["gradient"] * 13)[1])
     assert "at least one method" in str(page._chain("classes", "asked", {"classes": [0]}, [])[1])
     assert "does not fit" in str(page.call("brush", "painted", {"cells": "1", "fill": "blur"}))
@@ -406,13 +406,25 @@ def test_only_what_the_page_needs_is_open(port):
 def test_stop_also_ends_what_waits(port):
     page = Page(port)
     page.picked(png(), "good.png", ["gradient"])
-    mine = page.turn
+    page.call("classes", "asked", {"classes": [1]}, ["gradient", "vargrad"])
     page.call("stop", "click")
-    later = page._call(_after(page, "picker", "picked"), None, (["gradient", "vargrad"], mine))
+    later = page._call(_after(page, "classes", "asked"), None, ())
     assert "maps" not in str(later), "it was stopped before it began"
-    page.turn = page.call("classes", "asked", {"classes": [1]})[-1]
-    again = page._call(_after(page, "classes", "asked"), None, (["gradient", "vargrad"], page.turn))
+    again = page.asked([1], ["gradient", "vargrad"])[1]
     assert len(again[0]["maps"]) == 2
+
+
+def test_a_wish_is_worked_on_once_and_the_newest_counts(port):
+    page = Page(port)
+    page.picked(png(), "good.png", ["gradient"])
+    page.call("classes", "asked", {"classes": [1], "turn": 1e9 + 2}, ["vargrad"])
+    page.call(
+        "classes", "asked", {"classes": [0], "turn": 1e9 + 1}, ["gradient", "vargrad"]
+    )  # sent before, comes after
+    found = page._call(_after(page, "classes", "asked"), None, ())
+    assert [card["name"] for card in found[0]["maps"]] == ["vargrad"]
+    assert found[0]["title"] == "Why “square”?"
+    assert "maps" not in str(page._call(_after(page, "classes", "asked"), None, ()))
 
 
 def _after(page: Page, element: str, event: str) -> int:

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 from commands import pgig_call, with_pictures
-from PIL import Image
 from test_browser import CHROMIUM, QUIET, Seen
 
 pytest.importorskip("gradio")
@@ -118,11 +117,9 @@ def save(page: Any, name: str, tmp_path: Path) -> None:
     """For docs/app.md, where PGIG_SCREENSHOTS names a folder."""
     folder = os.environ.get("PGIG_SCREENSHOTS")
     page.wait_for_timeout(400)
-    path = (Path(folder) if folder else tmp_path) / f"{name}.png"
-    page.screenshot(path=path, full_page=True)
+    path = (Path(folder) if folder else tmp_path) / f"{name}.jpg"
+    page.screenshot(path=path, full_page=True, type="jpeg", quality=85)
     assert path.stat().st_size > 10_000
-    if folder:
-        Image.open(path).quantize(256).save(path, optimize=True)
 
 
 def test_a_photograph_is_explained_and_another_class_asked_for(seen, tmp_path):
@@ -161,14 +158,14 @@ def test_a_photograph_is_explained_and_another_class_asked_for(seen, tmp_path):
     wait_for_maps(page, 5)
     page.locator("#classes .pg-rather").nth(0).click()
     wait_for_title(page, "rather than")
-    wait(page, "() => document.querySelector('#status').textContent.endsWith('maps')")
+    wait(page, "() => document.querySelector('#status .pg-status').textContent.endsWith('maps')")
     page.evaluate("""() => { window.said = []; new MutationObserver(() => window.said.push(
-        document.querySelector('#status').textContent)).observe(document.querySelector('#status'),
+        document.querySelector('#status .pg-status').textContent)).observe(document.querySelector('#status'),
         { subtree: true, childList: true, characterData: true }); }""")
     page.locator("#classes .pg-class").nth(0).click()
     wait_for_title(page, first)
     wait_for_maps(page, 5)
-    wait(page, "() => document.querySelector('#status').textContent.endsWith('maps')")
+    wait(page, "() => document.querySelector('#status .pg-status').textContent.endsWith('maps')")
     said = page.evaluate("window.said")
     assert said
     assert not [text for text in said if "in work" in text], "what was computed is kept"
@@ -241,9 +238,9 @@ def test_stop_ends_the_computation(seen, app):
     page = seen.page
     only(page, "smoothgrad_ig")
     page.locator("#picker .pg-example").nth(2).click()
-    wait(page, "() => document.querySelector('#status').textContent.includes('in work')")
+    wait(page, "() => document.querySelector('#status .pg-status').textContent.includes('in work')")
     page.locator("#stop").click()
-    wait(page, "() => document.querySelector('#status').textContent.includes('stopped')")
+    wait(page, "() => document.querySelector('#status .pg-status').textContent.includes('stopped')")
     page.wait_for_timeout(1500)  # the chunk that was in work
     begun = app.seconds
     page.wait_for_timeout(1500)
@@ -260,7 +257,7 @@ def test_what_is_shown_is_what_is_chosen_however_fast_one_clicks(seen):
     for example in (0, 2, 1):
         page.locator("#picker .pg-example").nth(example).click()
     wait_for_title(page, "espresso")
-    wait(page, "() => document.querySelector('#status').textContent === '2 maps'")
+    wait(page, "() => document.querySelector('#status .pg-status').textContent === '2 maps'")
     page.wait_for_timeout(1500)
     assert page.locator("#maps .pg-card h4").all_text_contents() == ["gradient", "vargrad"]
     assert "espresso" in page.locator("#maps .pg-title").text_content()
@@ -274,7 +271,7 @@ def test_a_picture_can_be_pasted(seen):
           const bytes = Uint8Array.from(atob(data), letter => letter.charCodeAt(0));
           const moved = new DataTransfer();
           moved.items.add(new File([bytes], "image.png", { type: "image/png" }));
-          document.dispatchEvent(new ClipboardEvent("paste", { clipboardData: moved, bubbles: true, cancelable: true }));
+          document.dispatchEvent(new ClipboardEvent("paste", { clipboardData: moved, cancelable: true }));
         }""",
         base64.b64encode(photographs()[1].read_bytes()).decode(),
     )
@@ -288,7 +285,7 @@ def test_leaving_ends_the_computation(app, browser):
     page.wait_for_selector("#picker .pg-drop")
     only(page, "smoothgrad_ig")
     page.locator("#picker .pg-example").nth(2).click()
-    wait(page, "() => document.querySelector('#status').textContent.includes('in work')")
+    wait(page, "() => document.querySelector('#status .pg-status').textContent.includes('in work')")
     page.close()
     time.sleep(4)
     begun = app.seconds

@@ -154,19 +154,14 @@ BUSY = {"text": "busy: others are waiting already; try again in a minute", "erro
 
 def stop(desk: Desk, status: gradio.HTML, **options: Any) -> gradio.Button:
     """A button that ends what the visitor has asked for, whether it is in work or waits."""
-    button = gradio.Button("Stop", **options)
+    button = gradio.Button("Stop", elem_classes="pg-stop", **options)
 
     def halt(request: gradio.Request) -> dict[str, Any]:
-        desk.visitor(request).begin()
+        desk.visitor(request).stop()
         return STOPPED
 
     button.click(halt, None, status, **QUICK)
     return button
-
-
-def ticket() -> gradio.Number:
-    """Carries a visitor's turn from what takes a wish to what works on it, as the page had it when that was sent."""
-    return gradio.Number(0, visible="hidden", precision=0)
 
 
 def sentence(error: Exception) -> dict[str, Any]:

@@ -40,25 +40,43 @@ class Visitor:
     def __init__(self) -> None:
         self.seen = time.monotonic()
         self.look: Look | None = None
-        self.others: Sequence[Picture] = ()  # another picture, to compare with
         self.painting: Look | None = None  # what the brush has
         self.showing: Look | None = None  # what is compared and taken away
         self.saved = 0  # files
         self._kept: OrderedDict[Hashable, Any] = OrderedDict()
         self._sizes: dict[Hashable, int] = {}
+        self.methods: list[str] = []
+        self.kind = ""  # of the newest wish
+        self._open: Any = None
         self._turn = 0
         self._latest: dict[str, float] = {}
         self._lock = threading.Lock()
 
-    def begin(self) -> int:
-        """What is in work for this visitor, or waits, ends: something else is asked, or nothing. Gives its turn."""
+    def wish(self, kind: str, what: Any) -> None:
+        """Something is asked: what is in work, or waits, ends."""
         with self._lock:
             self._turn += 1
-            return self._turn
+            self.kind, self._open = kind, what
 
-    def wanted(self, turn: int | None = None) -> Callable[[], None]:
-        """What raises `Stopped` once this turn is over; of the present one, without. To be called often."""
-        mine = self._turn if turn is None else turn
+    def stop(self) -> None:
+        """Nothing is asked any more."""
+        self.wish("", None)
+
+    def take(self, kind: str) -> tuple[Any, Callable[[], None]] | None:
+        """The newest wish, if it is of this kind and nobody works on it, and what raises `Stopped` once it is over.
+
+        Who comes to work on an older one finds that it is done, or not wanted any more.
+        """
+        with self._lock:
+            what = self._open if self.kind == kind else None
+            if what is None:
+                return None
+            self._open = None
+        return what, self.wanted()
+
+    def wanted(self) -> Callable[[], None]:
+        """What raises `Stopped` once something else is asked than now, or nothing: to be called often."""
+        mine = self._turn
 
         def check() -> None:
             if self._turn != mine:
@@ -110,7 +128,7 @@ class Visitors:
             self._all.move_to_end(session)
             visitor.seen = time.monotonic()
             while len(self._all) > MOST_VISITORS:
-                self._all.popitem(last=False)[1].begin()
+                self._all.popitem(last=False)[1].stop()
             return visitor
 
     def sweep(self) -> None:
@@ -127,7 +145,7 @@ class Visitors:
         with self._lock:
             gone = self._all.pop(session, None)
         if gone is not None:
-            gone.begin()
+            gone.stop()
 
     def close(self) -> None:
         """All leave."""

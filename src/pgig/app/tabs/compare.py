@@ -1,12 +1,12 @@
 """Compare: two networks on one picture, two pictures on one network, methods with one another."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import gradio
 
 from pgig.app.answers import answers, in_order, question_of
-from pgig.app.desk import BUSY, QUICK, SLOW, WAITING, Desk, Tick, followed, sentence, stop, ticket
+from pgig.app.desk import BUSY, QUICK, SLOW, WAITING, Desk, Tick, followed, sentence, stop
 from pgig.app.network import Network
 from pgig.app.shown import shown_agreement, shown_map, thumbnail
 from pgig.app.tabs.explain import computed
@@ -22,7 +22,6 @@ FIRST = {"text": "explain a picture first: then compare here"}
 
 def compare_tab(desk: Desk, methods: gradio.CheckboxGroup) -> list[gradio.HTML]:
     """Gives what is of no picture but the one that it was made for: status, matrix and maps."""
-    turn = ticket()
     labels = [network.label for network in desk.networks]
     with gradio.Row():
         with gradio.Column(min_width=280):
@@ -39,41 +38,43 @@ def compare_tab(desk: Desk, methods: gradio.CheckboxGroup) -> list[gradio.HTML]:
         with gradio.Column(min_width=280):
             gradio.Markdown("### Methods with one another")
             agree = gradio.Button("How far do they agree?", elem_id="agree")
-            matrix = view("matrix", elem_id="matrix")
+    matrix = view("matrix", elem_id="matrix")
     with gradio.Row(equal_height=True):
         status = view("status", FIRST, elem_id="compare-status", scale=5)
         stop(desk, status, elem_id="compare-stop", scale=1, min_width=90)
     maps = view("maps", elem_id="compared")
 
-    def begin(request: gradio.Request) -> tuple[Any, Any]:
-        visitor = desk.visitor(request)
-        return (FIRST if visitor.look is None else WAITING), visitor.begin()
-
-    def networks(label: str, names: list[str], mine: int, request: gradio.Request) -> Iterator[tuple[Any, Any]]:
+    def networks(label: str, names: list[str], request: gradio.Request) -> dict[str, Any]:
         visitor, number = desk.visitor(request), labels.index(label)
         if visitor.look is None:
-            yield _SKIP, FIRST
-            return
+            return FIRST
         pairs = [(desk.networks[n], visitor.look.pictures[n], labels[n]) for n in (0, number)]
-        yield from _compared(desk, visitor, pairs, names, int(mine or 0))
+        visitor.wish("compare", (pairs, names))
+        return WAITING
 
-    def took(event: gradio.EventData, request: gradio.Request) -> tuple[Any, Any, Any]:
+    def took(names: list[str], event: gradio.EventData, request: gradio.Request) -> tuple[Any, Any]:
         visitor, sent = desk.visitor(request), event._data or {}
+        visitor.is_latest("other", sent.get("turn"))
         try:
-            visitor.others = desk.quickly(lambda: desk.read(sent)).pictures
+            second = desk.quickly(lambda: desk.read(sent)).picture
         except Exception as error:
-            return {"error": sentence(error)["text"]}, _SKIP, _SKIP
-        return {"error": ""}, *begin(request)
+            return {"error": sentence(error)["text"]}, _SKIP
+        if visitor.look is None:
+            return {"error": ""}, FIRST
+        if visitor.is_latest("other", sent.get("turn")):
+            first = visitor.look.picture
+            title = second.name if second.name != first.name else f"{second.name}, the other"
+            pairs = [(desk.network, first, first.name), (desk.network, second, title)]
+            visitor.wish("compare", (pairs, names))
+        return {"error": ""}, WAITING
 
-    def pictures(names: list[str], mine: int, request: gradio.Request) -> Iterator[tuple[Any, Any]]:
+    def compare(request: gradio.Request) -> Iterator[tuple[Any, Any]]:
         visitor = desk.visitor(request)
-        if visitor.look is None or not visitor.others:
+        if (wish := visitor.take("compare")) is None:
             yield _SKIP, _SKIP
             return
-        first, second = visitor.look.picture, visitor.others[0]
-        titles = [first.name, second.name if second.name != first.name else f"{second.name}, the other"]
-        pairs = [(desk.network, first, titles[0]), (desk.network, second, titles[1])]
-        yield from _compared(desk, visitor, pairs, names, int(mine or 0))
+        (pairs, names), check = wish
+        yield from _compared(desk, visitor, pairs, names, check)
 
     def agreement(names: list[str], request: gradio.Request) -> dict[str, Any]:
         try:
@@ -81,27 +82,26 @@ def compare_tab(desk: Desk, methods: gradio.CheckboxGroup) -> list[gradio.HTML]:
         except PgigError as error:
             return {"error": str(error)}
 
-    wishes = [picker.picked(took, None, [picker, status, turn], **QUICK).then(
-        pictures, [methods, turn], [maps, status], **SLOW
-    )]  # fmt: skip
+    wishes = [picker.picked(took, methods, [picker, status], **QUICK)]
     if labels[1:]:
-        wishes.append(both.click(begin, None, [status, turn], **QUICK).then(
-            networks, [other, methods, turn], [maps, status], **SLOW
-        ))  # fmt: skip
+        wishes.append(both.click(networks, [other, methods], status, **QUICK))
     for wish in wishes:
-        wish.failure(lambda: BUSY, None, status, **QUICK)
+        wish.then(compare, None, [maps, status], **SLOW).failure(lambda: BUSY, None, status, **QUICK)
     agree.click(agreement, methods, matrix, **SLOW)
     return [status, matrix, maps]
 
 
 def _compared(
-    desk: Desk, visitor: Visitor, pairs: Sequence[tuple[Network, Picture, str]], names: list[str], mine: int
+    desk: Desk,
+    visitor: Visitor,
+    pairs: Sequence[tuple[Network, Picture, str]],
+    names: list[str],
+    check: Callable[[], None],
 ) -> Iterator[tuple[Any, Any]]:
     """Each network's own likeliest class is explained, by the methods that it has."""
     cards: dict[tuple[str, str], dict[str, Any]] = {}
     told: list[str] = []
     left_out: dict[str, str] = {}
-    check = visitor.wanted(mine)
     try:
         check()
         if not names:
@@ -122,7 +122,9 @@ def _compared(
                     if (name, label) not in cards:
                         cards[name, label] = shown_map(one, picture, title=f"{name} · {label}", own_photo=True)
                 left_out |= {f"{name} · {label}": why for name, why in step.made.left_out.items()}
-                shown = [cards[n, of] for n in names for _, _, of in pairs if (n, of) in cards]  # pairs stand together
+                # pairs stand together, before those that only one network has
+                order = sorted(names, key=lambda n: n not in pairs[-1][0].methods)
+                shown = [cards[n, of] for n in order for _, _, of in pairs if (n, of) in cards]
                 value = {"title": "Side by side", "told": "; ".join(told), "photo": photo(picture)}
                 yield {**value, "maps": shown, "left_out": left_out, "pairs": True}, {"text": ""}
     except Stopped:

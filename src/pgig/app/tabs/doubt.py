@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import gradio
 
 from pgig.app.answers import answers
-from pgig.app.desk import BUSY, QUICK, SLOW, WAITING, Desk, Tick, followed, sentence, stop, ticket
+from pgig.app.desk import BUSY, QUICK, SLOW, WAITING, Desk, Tick, followed, sentence, stop
 from pgig.app.painting import canvas, painted
 from pgig.app.removal import FILLS, Removal, removals, shown_removal
 from pgig.app.saving import removal_code
@@ -24,7 +24,6 @@ def doubt_tab(desk: Desk, tab: gradio.Tab) -> list[gradio.HTML]:
     """Gives what is of no picture but the one that it was made for: status and curves."""
     known = desk.network.methods
     usual = [name for name in ("pgig", "occlusion", "integrated_gradients") if name in known] or known
-    turn = ticket()
     with gradio.Row():
         one = gradio.Dropdown(known, value=usual[0], label="Order by", elem_id="order-one")
         other = gradio.Dropdown(["none", *known], value=usual[1] if len(usual) > 1 else "none", label="against",
@@ -41,18 +40,21 @@ def doubt_tab(desk: Desk, tab: gradio.Tab) -> list[gradio.HTML]:
     gradio.Markdown("### Paint over it by hand")
     brush = view("brush", elem_id="brush")
 
-    def begin(request: gradio.Request) -> tuple[Any, Any]:
-        visitor = desk.visitor(request)
-        return (FIRST if visitor.look is None else WAITING), visitor.begin()
-
-    def take(first: str, second: str, what: str, mine: int, request: gradio.Request) -> Iterator[tuple[Any, ...]]:
+    def begin(first: str, second: str, what: str, request: gradio.Request) -> dict[str, Any]:
         visitor = desk.visitor(request)
         if visitor.look is None:
+            return FIRST
+        visitor.wish("take away", (list(dict.fromkeys(name for name in (first, second) if name != "none")), what))
+        return WAITING
+
+    def take(request: gradio.Request) -> Iterator[tuple[Any, ...]]:
+        visitor = desk.visitor(request)
+        if (wish := visitor.take("take away")) is None or visitor.look is None:
             yield _SKIP, _SKIP, _SKIP
             return
-        names = list(dict.fromkeys(name for name in (first, second) if name != "none"))
+        (names, what), check = wish
         try:
-            yield from _taken(desk, visitor, visitor.look, names, what, visitor.wanted(int(mine or 0)))
+            yield from _taken(desk, visitor, visitor.look, names, what, check)
         except Stopped:
             yield _SKIP, _SKIP, _SKIP
         except Exception as error:
@@ -83,9 +85,9 @@ def doubt_tab(desk: Desk, tab: gradio.Tab) -> list[gradio.HTML]:
             return _SKIP, sentence(error)
         return (found if visitor.is_latest("painted", sent.get("turn")) else _SKIP), _SKIP
 
-    go.click(begin, None, [status, turn], **QUICK).then(
-        take, [one, other, fill, turn], [curves, status, code], **SLOW
-    ).failure(lambda: BUSY, None, status, **QUICK)
+    go.click(begin, [one, other, fill], status, **QUICK).then(take, None, [curves, status, code], **SLOW).failure(
+        lambda: BUSY, None, status, **QUICK
+    )
     tab.select(opened, None, [brush, status], **QUICK)
     brush.painted(paint, None, [brush, status], **QUICK)
     return [status, curves]

@@ -1,14 +1,14 @@
 """Explain: a picture, a class, methods, and what mattered."""
 
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import gradio
 
 from pgig.app.answers import answers, in_order, key_of
-from pgig.app.desk import BUSY, QUICK, SLOW, WAITING, Desk, Tick, followed, sentence, stop, ticket
+from pgig.app.desk import BUSY, QUICK, SLOW, WAITING, Desk, Tick, followed, sentence, stop
 from pgig.app.saving import arrays_of, code_of, page_of
 from pgig.app.shown import shown_classes, shown_map, thumbnail
 from pgig.app.views import view
@@ -32,7 +32,6 @@ class ExplainTab(NamedTuple):
 def explain_tab(desk: Desk) -> ExplainTab:
     network = desk.network
     examples = [{"name": path.stem, "picture": thumbnail(path.read_bytes())} for path in desk.examples]
-    turn = ticket()
     with gradio.Row():
         with gradio.Column(scale=1, min_width=300):
             picker = view("picker", {"examples": examples}, elem_id="picker")
@@ -50,50 +49,69 @@ def explain_tab(desk: Desk) -> ExplainTab:
                 saver = view("saver", elem_id="saver")
                 code = gradio.Code(language="python", label="The same result in Python", elem_id="code")
 
-    def took(event: gradio.EventData, request: gradio.Request) -> tuple[Any, ...]:
+    def took(names: list[str], event: gradio.EventData, request: gradio.Request) -> tuple[Any, ...]:
         visitor, sent = desk.visitor(request), event._data or {}
-        visitor.is_latest("picked", sent.get("turn"))
+        turn = sent.get("turn")
+        visitor.is_latest("picked", turn)
         try:
             look = desk.quickly(lambda: desk.read(sent))
         except Exception as error:
-            return {"error": sentence(error)["text"]}, _SKIP, _SKIP, _SKIP, _SKIP
-        if not visitor.is_latest("picked", sent.get("turn")):
-            return _SKIP, _SKIP, _SKIP, _SKIP, _SKIP
+            return {"error": sentence(error)["text"]}, _SKIP, _SKIP, _SKIP
+        if not visitor.is_latest("picked", turn):
+            return _SKIP, _SKIP, _SKIP, _SKIP
         visitor.look = look
-        return {"error": ""}, _classes(desk, look), {"photo": photo(look.picture)}, WAITING, visitor.begin()
+        _wish(visitor, names, turn)
+        return {"error": ""}, _classes(desk, look), {"photo": photo(look.picture)}, WAITING
 
-    def asked(event: gradio.EventData, request: gradio.Request) -> tuple[Any, ...]:
+    def asked(names: list[str], event: gradio.EventData, request: gradio.Request) -> tuple[Any, ...]:
         visitor, sent = desk.visitor(request), event._data or {}
         if not visitor.is_latest("asked", sent.get("turn")):
-            return _SKIP, _SKIP, _SKIP
+            return _SKIP, _SKIP
         chosen = tuple(sent.get("classes", ()))
         if visitor.look is None or not _are_classes(chosen, network.classes):
-            return _SKIP, {"text": "choose a picture first", "error": True}, _SKIP
+            return _SKIP, {"text": "choose a picture first", "error": True}
         visitor.look = replace(visitor.look, asked=chosen)
-        return _classes(desk, visitor.look), WAITING, visitor.begin()
+        _wish(visitor, names, sent.get("turn"))
+        return _classes(desk, visitor.look), WAITING
 
-    def chosen(request: gradio.Request) -> tuple[Any, Any]:
-        visitor = desk.visitor(request)
-        return (_FIRST if visitor.look is None else WAITING), visitor.begin()
-
-    def explain(names: list[str], mine: int, request: gradio.Request) -> Iterator[tuple[Any, ...]]:
+    def chosen(names: list[str], turn: float, request: gradio.Request) -> Any:
         visitor = desk.visitor(request)
         if visitor.look is None:
+            return _FIRST
+        return WAITING if _wish(visitor, names, turn) else _SKIP
+
+    def explain(request: gradio.Request) -> Iterator[tuple[Any, ...]]:
+        visitor = desk.visitor(request)
+        if (wish := visitor.take("explain")) is None or visitor.look is None:
             yield _SKIP, _SKIP, _SKIP
             return
-        yield from _explained(desk, visitor, visitor.look, names, int(mine or 0))
+        names, check = wish
+        yield from _explained(desk, visitor, visitor.look, names, check)
 
     def save(event: gradio.EventData, names: list[str], request: gradio.Request) -> dict[str, Any]:
         return _saved(desk, desk.visitor(request), names, str((event._data or {}).get("what")))
 
     looks = [
-        picker.picked(took, None, [picker, classes, maps, status, turn], **QUICK),
-        classes.asked(asked, None, [classes, status, turn], **QUICK),
+        picker.picked(took, methods, [picker, classes, maps, status], **QUICK),
+        classes.asked(asked, methods, [classes, status], **QUICK),
     ]
-    for wish in (*looks, methods.input(chosen, None, [status, turn], **QUICK)):
-        wish.then(explain, [methods, turn], [maps, status, code], **SLOW).failure(lambda: BUSY, None, status, **QUICK)
+    clock = gradio.Number(visible=False)
+    now = "names => [names, performance.now()]"
+    for wish in (*looks, methods.input(chosen, [methods, clock], status, js=now, **QUICK)):
+        wish.then(explain, None, [maps, status, code], **SLOW).failure(lambda: BUSY, None, status, **QUICK)
     saver.wanted(save, methods, saver, **SLOW)
     return ExplainTab(methods, looks)
+
+
+def _wish(visitor: Visitor, names: list[str], turn: Any) -> bool:
+    """By the methods that were chosen last; False where these are not, and nothing else is new."""
+    latest = visitor.is_latest("methods", turn)
+    if latest:
+        visitor.methods = names
+    if latest or visitor.is_latest("picked", turn) or visitor.is_latest("asked", turn):
+        visitor.wish("explain", visitor.methods)
+        return True
+    return False
 
 
 def _lacking(desk: Desk) -> str | None:
@@ -105,8 +123,10 @@ def _lacking(desk: Desk) -> str | None:
     return None if verdict.startswith("good") else f"Patterns, behind pgig and its like: {verdict.partition(':')[0]}."
 
 
-def _explained(desk: Desk, visitor: Visitor, look: Look, names: list[str], mine: int) -> Iterator[tuple[Any, ...]]:
-    network, picture, question, check = desk.network, look.picture, desk.question(look), visitor.wanted(mine)
+def _explained(
+    desk: Desk, visitor: Visitor, look: Look, names: list[str], check: Callable[[], None]
+) -> Iterator[tuple[Any, ...]]:
+    network, picture, question = desk.network, look.picture, desk.question(look)
     value: dict[str, Any] = {"photo": photo(picture), "title": question.title}
     cards: dict[str, Any] = {}
     try:

@@ -5,7 +5,7 @@ from typing import Any
 
 import gradio
 
-from pgig.app.desk import BUSY, QUICK, SLOW, WAITING, Desk, Tick, followed, sentence, stop, ticket
+from pgig.app.desk import BUSY, QUICK, SLOW, WAITING, Desk, Tick, followed, sentence, stop
 from pgig.app.network import known_methods
 from pgig.app.saving import truth_code
 from pgig.app.truths import truths
@@ -22,7 +22,6 @@ def truth_tab(desk: Desk) -> None:
         "Generated shapes under noise, with a small network that was trained on them: here it is known which pixels "
         "carry the class."
     )
-    turn = ticket()
     with gradio.Row():
         setting = gradio.Dropdown(list(SETTINGS), value="suppressor", label="Noise", elem_id="setting")
         wanted = gradio.Dropdown(["any", *CLASSES], value="any", label="Class", elem_id="wanted")
@@ -37,19 +36,20 @@ def truth_tab(desk: Desk) -> None:
     with gradio.Accordion("Show me the code", open=False):
         code = gradio.Code(language="python", label="The same in Python", elem_id="truth-code")
 
-    def begin(request: gradio.Request) -> tuple[Any, Any]:
-        return WAITING, desk.visitor(request).begin()
+    def begin(name: str, of: str, number: float, names: list[str], request: gradio.Request) -> dict[str, Any]:
+        desk.visitor(request).wish("truth", (name, of, int(number or 0), names))
+        return WAITING
 
-    def draw(
-        name: str, of: str, number: float, names: list[str], mine: int, request: gradio.Request
-    ) -> Iterator[tuple[Any, ...]]:
+    def draw(request: gradio.Request) -> Iterator[tuple[Any, ...]]:
         visitor = desk.visitor(request)
-        check = visitor.wanted(int(mine or 0))
-        drawn = name, of, int(number or 0), names
+        if (wish := visitor.take("truth")) is None:
+            yield _SKIP, _SKIP, _SKIP
+            return
+        (name, of, number, names), check = wish
         try:
             check()
-            made = truth_code(*drawn)
-            for step in followed(desk, lambda say: truths(desk.small, visitor, *drawn, say, check)):
+            made = truth_code(name, of, number, names)
+            for step in followed(desk, lambda say: truths(desk.small, visitor, name, of, number, names, say, check)):
                 check()
                 if isinstance(step, Tick):
                     yield _SKIP, {"text": f"in work: {step.text}", "share": step.share}, _SKIP
@@ -60,6 +60,6 @@ def truth_tab(desk: Desk) -> None:
         except Exception as error:
             yield _SKIP, sentence(error), _SKIP
 
-    go.click(begin, None, [status, turn], **QUICK).then(
-        draw, [setting, wanted, seed, methods, turn], [maps, status, code], **SLOW
+    go.click(begin, [setting, wanted, seed, methods], status, **QUICK).then(
+        draw, None, [maps, status, code], **SLOW
     ).failure(lambda: BUSY, None, status, **QUICK)
