@@ -78,7 +78,7 @@ def explain_tab(desk: Desk) -> ExplainTab:
         visitor = desk.visitor(request)
         if visitor.look is None:
             return _FIRST
-        return WAITING if _wish(visitor, names, turn) else _SKIP
+        return WAITING if _wish(visitor, names, turn, is_new=False) else _SKIP
 
     def explain(request: gradio.Request) -> Iterator[tuple[Any, ...]]:
         visitor = desk.visitor(request)
@@ -103,15 +103,14 @@ def explain_tab(desk: Desk) -> ExplainTab:
     return ExplainTab(methods, looks)
 
 
-def _wish(visitor: Visitor, names: list[str], turn: Any) -> bool:
-    """By the methods that were chosen last; False where these are not, and nothing else is new."""
+def _wish(visitor: Visitor, names: list[str], turn: Any, is_new: bool = True) -> bool:
+    """By the methods that were chosen last; False where these are not, and nothing else is new: picture or class."""
     latest = visitor.is_latest("methods", turn)
     if latest:
         visitor.methods = names
-    if latest or visitor.is_latest("picked", turn) or visitor.is_latest("asked", turn):
+    if latest or is_new:
         visitor.wish("explain", visitor.methods)
-        return True
-    return False
+    return latest or is_new
 
 
 def _lacking(desk: Desk) -> str | None:
