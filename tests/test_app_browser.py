@@ -263,6 +263,26 @@ def test_what_is_shown_is_what_is_chosen_however_fast_one_clicks(seen):
     assert "espresso" in page.locator("#maps .pg-title").text_content()
 
 
+def test_answers_that_were_lost_on_the_way_are_asked_for_again(seen):
+    """Gradio may close its stream just as something is asked: then nothing comes, until one asks again."""
+    page = seen.page
+    only(page, "gradient")
+    lost: list[str] = []
+
+    def lose(route: Any) -> None:
+        if lost:
+            route.continue_()
+            return
+        lost.append(route.request.url)
+        route.fulfill(status=200, content_type="text/event-stream", body='data: {"msg": "close_stream"}\n\n')
+
+    page.wait_for_timeout(1500)
+    page.route("**/gradio_api/queue/data**", lose)
+    page.locator("#picker .pg-example").nth(1).click()
+    wait_for_maps(page, 1)
+    assert lost
+
+
 def test_a_picture_can_be_pasted(seen):
     page = seen.page
     only(page, "gradient")

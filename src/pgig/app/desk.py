@@ -26,7 +26,7 @@ from pgig.vision.preprocess import Preprocess
 _COMMON: dict[str, Any] = {"show_progress": "hidden", "trigger_mode": "multiple", "api_visibility": "private"}
 QUICK: dict[str, Any] = {"queue": False, **_COMMON}
 SLOW: dict[str, Any] = {"concurrency_id": "work", "concurrency_limit": 1, **_COMMON}
-MOST_WAITING = 24
+MOST_WAITING = 48
 _TICK = 0.2  # seconds between two words on where the work stands
 _PATIENCE = 30.0  # seconds
 _MOST_QUICK = 16  # that wait at once
@@ -147,7 +147,7 @@ def followed(desk: Desk, work: Callable[[Callable[[str, float], object]], Iterat
         yield found
 
 
-WAITING = {"text": "waiting for its turn"}
+WAITING = {"text": "waiting for its turn", "waits": True}
 STOPPED = {"text": "stopped"}
 BUSY = {"text": "busy: others are waiting already; try again in a minute", "error": True}
 

@@ -87,6 +87,7 @@ def compare_tab(desk: Desk, methods: gradio.CheckboxGroup) -> list[gradio.HTML]:
         wishes.append(both.click(networks, [other, methods], status, **QUICK))
     for wish in wishes:
         wish.then(compare, None, [maps, status], **SLOW).failure(lambda: BUSY, None, status, **QUICK)
+    status.nudged(compare, None, [maps, status], **SLOW)
     agree.click(agreement, methods, matrix, **SLOW)
     return [status, matrix, maps]
 

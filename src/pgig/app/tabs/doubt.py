@@ -88,6 +88,7 @@ def doubt_tab(desk: Desk, tab: gradio.Tab) -> list[gradio.HTML]:
     go.click(begin, [one, other, fill], status, **QUICK).then(take, None, [curves, status, code], **SLOW).failure(
         lambda: BUSY, None, status, **QUICK
     )
+    status.nudged(take, None, [curves, status, code], **SLOW)
     tab.select(opened, None, [brush, status], **QUICK)
     brush.painted(paint, None, [brush, status], **QUICK)
     return [status, curves]

@@ -99,6 +99,7 @@ def explain_tab(desk: Desk) -> ExplainTab:
     now = "names => [names, performance.now()]"
     for wish in (*looks, methods.input(chosen, [methods, clock], status, js=now, **QUICK)):
         wish.then(explain, None, [maps, status, code], **SLOW).failure(lambda: BUSY, None, status, **QUICK)
+    status.nudged(explain, None, [maps, status, code], **SLOW)
     saver.wanted(save, methods, saver, **SLOW)
     return ExplainTab(methods, looks)
 

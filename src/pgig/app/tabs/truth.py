@@ -63,3 +63,4 @@ def truth_tab(desk: Desk) -> None:
     go.click(begin, [setting, wanted, seed, methods], status, **QUICK).then(
         draw, None, [maps, status, code], **SLOW
     ).failure(lambda: BUSY, None, status, **QUICK)
+    status.nudged(draw, None, [maps, status, code], **SLOW)
