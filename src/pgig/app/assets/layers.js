@@ -11,6 +11,7 @@ function layersView(root) {
     const pair = (one, number) => make("figure", { class: "pg-pair" }, make("img", { src: one.weight, alt: `Weight of unit ${number}` }), make("img", { src: one.pattern, alt: `Pattern of unit ${number}` }));
     root.replaceChildren(...[
       make("p", {}, make("b", {}, "Verdict: "), value.verdict),
+      value.layers.length ? saving("save this view", () => snapshot(root, "patterns")) : null,
       value.units.length ? make("h3", {}, `The first layer, ${value.first}`) : null,
       value.units.length ? make("p", { class: "pg-soft" }, "Of each pair, above what the unit multiplies with (its weight w), below what it reacts to in the data (its pattern p). Each on its own scale; grey is zero.") : null,
       value.units.length ? make("div", { class: "pg-pairs" }, value.units.map(pair)) : null,
