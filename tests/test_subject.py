@@ -173,7 +173,7 @@ def test_explaining_leaves_models_and_inputs_alone(name):
 
 def test_plans_are_made_once_and_a_model_without_one_is_freed(monkeypatch):
     from pgig.degradation import Protocol
-    from pgig.incremental import planner
+    from pgig.incremental import kept_plans, planner
     from pgig.measures.evaluators import Wish, choose
 
     made = []
@@ -183,7 +183,7 @@ def test_plans_are_made_once_and_a_model_without_one_is_freed(monkeypatch):
         made.append(1)
         return real(*given)
 
-    monkeypatch.setattr(planner, "plan_of", counted)
+    monkeypatch.setattr(kept_plans, "plan_of", counted)
     torch.manual_seed(0)
     model = nn.Sequential(
         nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Conv2d(4, 4, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 5)

@@ -36,6 +36,15 @@ def score_at(curves: Any, step: int) -> NDArray[numpy.float64]:  # [..., L + 1] 
     return numpy.asarray(numpy.asarray(curves, dtype=numpy.float64)[..., step])
 
 
+def ranks(values: Any) -> NDArray[numpy.float64]:  # [n] -> [n]
+    """1 for the smallest; equal values share their mean rank."""
+    _, inverse, counts = numpy.unique(
+        numpy.asarray(values, dtype=numpy.float64), return_inverse=True, return_counts=True
+    )
+    ends = numpy.cumsum(counts)
+    return numpy.asarray((ends - (counts - 1) / 2)[inverse.reshape(-1)], dtype=numpy.float64)
+
+
 @dataclass(frozen=True)
 class Interval:
     """A mean over images and its interval of 95 %: percentiles of the bootstrap, of many images by normal theory."""

@@ -32,7 +32,7 @@ def shown_map(
         "about": explainers([explanation.method])[explanation.method].about,
         "sentence": explanation.sentence,
         "signed": signed,
-        "map": as_address(heatmap(attribution[0], signed=signed, smooth=smooth)),
+        "map": as_address(heatmap(attribution[0], signed=signed, smooth=smooth, nothing=explanation.nothing)),
         "ranks": None if blank else grey_address(ranks(strengths(attribution[0], signed=signed, smooth=smooth))),
         "seconds": round(explanation.seconds, 2),
         "note": note,

@@ -13,6 +13,7 @@ HINTS = {
     "labels": "give one for every image with --labels FILE, or leave out --target label",
     "masks": "give --masks, a folder of mask images or a CSV of boxes, with one for every image",
     "held-out images": "give --held-out N",
+    "patches": "give --steps N or --patch PIXELS",
     "a score": "commands explain models that return one row of class scores; give a module that picks them",
     "a user": "give --auth USER, or leave out --host",
     "saved attributions": "run it to its end with --save-attributions",

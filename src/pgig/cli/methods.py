@@ -52,6 +52,7 @@ def methods() -> None:
 
 
 def _cost(explainer: "Explainer") -> str:
+    from pgig.explainers.consensus import Consensus
     from pgig.explainers.igos import Igos
     from pgig.explainers.methods import MethodExplainer
 
@@ -59,4 +60,6 @@ def _cost(explainer: "Explainer") -> str:
         return str(explainer.method.points.count if explainer.method.rule.backward else 0)
     if isinstance(explainer, Igos):
         return f"{explainer.iterations * explainer.intervals}+"
+    if isinstance(explainer, Consensus):
+        return f"{explainer.gradients}, windows"
     return "0: windows" if explainer.needs.memory else "its own"

@@ -20,6 +20,15 @@ Departure = Literal["paper", "released", "skip_top", "positive_channels"]
 
 @dataclass(frozen=True)
 class Protocol:
+    """What is replaced, in which order, how often, and by what; the paper's unless told otherwise.
+
+    patch: side in pixels. steps: scores to take. order: "descending", "ascending" or "random". departure: "paper", or
+        what the released code does in its place.
+
+    >>> len(pgig.degradation.Protocol(patch=8, steps=10).grid(torch.ones(1, 3, 64, 64)))
+    64
+    """
+
     patch: int = 9
     steps: int = 100
     patches_per_step: int = 1
@@ -43,7 +52,8 @@ class Protocol:
         grid = PatchGrid(x.shape[-2], x.shape[-1], self.patch)
         if self._replaced > len(grid) - self._skipped:
             raise PgigError(
-                f"{self._replaced} patches to replace on images of {len(grid)}: take fewer steps, or smaller patches"
+                f"{self._replaced} patches to replace on images of {len(grid)}: take fewer steps, or smaller patches",
+                lacks="patches",
             )
         return grid
 
@@ -68,7 +78,11 @@ class Protocol:
 
 
 def ranking(sums: Tensor, order: Order, ids: Sequence[Hashable], seed: int = 0) -> Tensor:  # [n, patches] -> the same
-    """All patches in order. Among equals the earlier in the grid goes first, or last where ascending."""
+    """All patches in order. Among equals the earlier in the grid goes first, or last where ascending.
+
+    >>> pgig.degradation.ranking(torch.tensor([[1.0, 3.0, 2.0]]), "descending", [0]).tolist()
+    [[1, 2, 0]]
+    """
     if not bool(sums.isfinite().all()):
         raise PgigError("attributions must be finite to rank patches by them")
     if order == "random":
@@ -87,7 +101,18 @@ def degrade(
     ids: Sequence[Hashable],
     seed: int = 0,
 ) -> dict[str, Tensor]:
-    """The curves [n, steps + 1] of every method, from its patch sums [n, patches]."""
+    """The curves [n, steps + 1] of every method, from its patch sums [n, patches].
+
+    evaluator: scores patched images, such as `DenseEvaluator(scored_by(model, "probability"))`.
+    ids: what random orders depend on.
+
+    >>> from pgig.degradation import DenseEvaluator, Protocol, degrade, scored_by
+    >>> model, x, protocol = pgig.synthetic.embedded(), torch.randn(2, 3, 64, 64), Protocol(patch=8, steps=10)
+    >>> sums = {"mine": protocol.grid(x).sums(torch.randn(2, 3, 64, 64))}
+    >>> scored = DenseEvaluator(scored_by(model, "probability"))
+    >>> degrade(scored, x, torch.zeros(2).long(), sums, protocol, ids=[0, 1])["mine"].shape
+    torch.Size([2, 11])
+    """
     grid = protocol.grid(x)
     rankings = torch.stack([protocol.ranking(of, ids, seed) for of in sums.values()], 1)
     found = evaluator.curves(x, protocol.filled(x, grid), rankings, targets, grid)

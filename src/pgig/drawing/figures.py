@@ -34,13 +34,19 @@ def show(
 ) -> "Figure":
     """A grid of the image and any number of attributions with titles.
 
-    attributions: one, several, or a mapping of titles to attributions (what `attribute_all` returns for one input).
+    attributions: one, several, or a mapping of titles to them: arrays, or what `pgig.explain` gives for one input.
     overlay: lay each heat map over the image in grey.
     ax: a matplotlib axis to draw on; a new figure without.
     path: where to write the figure, its format by the ending: png, svg, pdf.
     title: above all: what is explained.
     magnitudes: draw how much, and nothing about for or against; of all, or of those with these titles.
     legend: below, what the colours mean. A figure on an axis of yours has none.
+
+    Gives a matplotlib figure. Raises PgigError where there is nothing to show, or sizes do not fit.
+
+    >>> figure = pgig.show({"one": torch.randn(3, 8, 8), "other": torch.randn(3, 8, 8)})
+    >>> len(figure.axes[0].child_axes)
+    2
     """
     cells = _cells(attributions, image, titles, overlay, magnitudes)
     if not cells or columns < 1:
@@ -84,9 +90,19 @@ def _cells(
         raise PgigError("overlay=True needs an image")
     cells: list[Cell] = [] if image is None else [("image", as_pixels(image), None)]
     for name, value in named.items():
-        signed = not (magnitudes if isinstance(magnitudes, bool) else name in magnitudes)
-        cells.append((name, heatmap(value, image if overlay else None, signed=signed), signed))
+        attribution, two_sided, nothing = _read(value)
+        signed = two_sided and not (magnitudes if isinstance(magnitudes, bool) else name in magnitudes)
+        cells.append((name, heatmap(attribution, image if overlay else None, signed=signed, nothing=nothing), signed))
     return cells
+
+
+def _read(value: Any) -> tuple[Any, bool, float]:
+    """What to draw, whether it has two sides, and what is nothing: as an `Explanation` of one input says of itself."""
+    if not hasattr(value, "attribution"):
+        return value, True, 0.0
+    if isinstance(value.attribution, tuple) or len(value.attribution) != 1:
+        raise PgigError("an explanation of several inputs cannot be one picture: give explanation[i]")
+    return value.attribution[0], bool(getattr(value, "signed", True)), float(getattr(value, "nothing", 0.0))
 
 
 def _new_axis(columns: int, rows: int, title: str | None, kinds: Sequence[bool]) -> "Axes":

@@ -16,7 +16,7 @@ _PURPLE = numpy.array([84, 39, 136]) / 255
 
 
 def heatmap(
-    attribution: Any, image: Any = None, *, signed: bool = True, smooth: float = 0
+    attribution: Any, image: Any = None, *, signed: bool = True, smooth: float = 0, nothing: float = 0
 ) -> NDArray[numpy.uint8]:  # fmt: skip
     """RGB pixels [height, width, 3] of an attribution: red positive, blue negative, white zero.
 
@@ -24,8 +24,14 @@ def heatmap(
     image: laid under the colours in grey, where given.
     signed: False draws magnitudes, white to purple: how much, and nothing about for or against.
     smooth: pixels; the width of a Gaussian that the map is smoothed with, for the eye.
+    nothing: the value, over channels, up to which magnitudes are drawn as nothing.
+
+    >>> pgig.heatmap(torch.randn(3, 8, 8)).shape
+    (8, 8, 3)
     """
     summed = strengths(attribution, signed=signed, smooth=smooth)
+    if not signed:
+        summed = numpy.maximum(summed - nothing, 0)
     limit = numpy.percentile(numpy.abs(summed), PERCENTILE) or numpy.abs(summed).max() or 1.0
     colours = _coloured(numpy.clip(summed / limit, -1, 1)[..., None], signed)
     if image is not None:

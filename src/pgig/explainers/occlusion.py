@@ -144,7 +144,15 @@ def occlusion(
     baseline: float = 0.0,
     score: Score = "probability",
 ) -> Tensor:
-    """An occlusion map for each image, shaped like the inputs. See `Occlusion`."""
+    """An occlusion map for each image, shaped like the inputs. See `Occlusion`.
+
+    window, stride: of the cover, in pixels. baseline: what covers, in the model's values.
+    Raises PgigError for what is no batch of images, or a model that gives no row of class scores.
+
+    >>> model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * 8 * 8, 5)).eval()
+    >>> pgig.occlusion(model, torch.ones(1, 3, 8, 8), window=4, stride=2).shape
+    torch.Size([1, 3, 8, 8])
+    """
     return Occlusion(window, stride, baseline)(model, inputs, target, score)
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from pgig.explainers.consensus import Consensus
 from pgig.explainers.igos import Igos
 from pgig.explainers.methods import MethodExplainer
 from pgig.explainers.occlusion import Occlusion
@@ -16,10 +17,11 @@ _NO_SIDE = "It has no sign: it cannot speak against a class."
 
 
 class Reading(NamedTuple):
-    """signed: is it drawn in two colours, for and against?"""
+    """signed: is it drawn in two colours, for and against? nothing: the value, over channels, that is drawn as none."""
 
     signed: bool
     sentence: str
+    nothing: float = 0.0
 
 
 def reading_of(explainer: Explainer, signed: bool = False) -> Reading:
@@ -30,6 +32,9 @@ def reading_of(explainer: Explainer, signed: bool = False) -> Reading:
         return Reading(True, "Red: covering this place lowers the score. Blue: covering it raises the score.")
     if isinstance(explainer, Igos):
         return Reading(False, f"{_PURPLE} of this place the smallest harmful mask takes away. {_NO_SIDE}")
+    if isinstance(explainer, Consensus):
+        told = f"{_PURPLE} this place counts to several views together: their mean rank, from the middle on. {_NO_SIDE}"
+        return Reading(False, told, nothing=0.5)
     return Reading(True, "Red: positive, blue: negative; what that means is the explainer's own.")
 
 

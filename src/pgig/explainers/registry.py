@@ -8,6 +8,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from pgig.errors import PgigError, PgigWarning
+from pgig.explainers.consensus import PatternConsensus
 from pgig.explainers.igos import Igos
 from pgig.explainers.methods import MethodExplainer
 from pgig.explainers.occlusion import Occlusion
@@ -17,7 +18,7 @@ from pgig.methods.table import METHODS, PAPER_METHODS, Method
 from pgig.plugins import imported, open_table
 
 GROUP = "pgig.explainers"  # the entry points by which packages bring theirs
-_OURS: dict[str, Explainer] = {"occlusion": Occlusion(), "igos": Igos()}
+_OURS: dict[str, Explainer] = {"occlusion": Occlusion(), "igos": Igos(), "pattern_consensus": PatternConsensus()}
 _OWN: dict[str, Explainer] = open_table(dict(_OURS))
 # five that tell much and take little: the best of their kind (removal, gradient, noise, path, patterns) in the
 # degradation of 24 photographs on the default network (docs/choosing.md)
@@ -31,6 +32,13 @@ def register(name: str, explainer: Any) -> None:
 
     explainer: a `Method`, an object with the `Explainer` protocol, a function of (model, inputs, targets), or a class
         like Captum's. A package registers its explainers by entry points of the group "pgig.explainers".
+
+    Raises PgigError for a name that is taken, or that commands could not read.
+
+    >>> pgig.register("input_itself", lambda model, inputs, targets: inputs)
+    >>> found = pgig.explain(torch.nn.Linear(2, 3).eval(), torch.ones(1, 2), "input_itself")
+    >>> found["input_itself"].attribution.tolist()
+    [[1.0, 1.0]]
     """
     if not isinstance(name, str) or not _NAME.fullmatch(name) or name in SETS:
         raise PgigError(f"an explainer's name begins with a letter and has no comma, colon or plus, got {name!r}")

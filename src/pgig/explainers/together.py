@@ -1,11 +1,12 @@
 """Explaining by several explainers at once: what they share is done once."""
 
+import warnings
 from collections.abc import Hashable, Mapping
 from typing import Any
 
 from torch import Tensor, nn
 
-from pgig.errors import PgigError
+from pgig.errors import PgigError, PgigWarning
 from pgig.explainers.methods import MethodExplainer, explain_methods
 from pgig.explainers.own import checked_attribution
 from pgig.explainers.protocol import Explainer
@@ -33,6 +34,8 @@ def _check_whole_model(name: str, subject: Subject, context: Context) -> None:
     """What is no method of gradients is asked with the model and its input, and nothing else."""
     if subject.at is not None:
         raise PgigError(f"{name} explains inputs, not the output of a layer ({subject.at!r})")
+    if not isinstance(context.baseline, int | float) or context.baseline != 0:
+        warnings.warn(f"baseline is for paths of gradients: {name} keeps its own", PgigWarning, stacklevel=4)
     if context.forward_args not in ((), None) or context.forward_kwargs:
         raise PgigError(f"{name} does not take forward_args: give it a module that holds them")
 

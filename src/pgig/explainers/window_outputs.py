@@ -11,8 +11,8 @@ from pgig.errors import PgigWarning
 from pgig.incremental import TracingError
 from pgig.incremental.agreement import agrees
 from pgig.incremental.covering import covered_outputs
+from pgig.incremental.kept_plans import forget_plan, plan_for
 from pgig.incremental.plan import Boxes
-from pgig.incremental.planner import forget_plan, plan_for
 from pgig.network.outputs import answer_of
 from pgig.subject.subject import Subject
 

@@ -19,7 +19,7 @@ from pgig.subject.subject import Subject
 
 
 class Options(TypedDict, total=False):
-    """The keyword arguments of `attribute` and `attribute_all`, explained at the latter."""
+    """The keyword arguments of `attribute` and `attribute_all`, explained at the former."""
 
     score: Score
     start: Start | None
@@ -51,7 +51,45 @@ def attribute(
     target: Target = None,
     **options: Unpack[Options],
 ) -> Given:
-    """The attribution of `inputs` by one method, shaped like them. See `attribute_all` for the arguments."""
+    """The attribution of `inputs` by one method, shaped like them.
+
+    method: a name out of `pgig.METHODS`, or a `Method`.
+    model: a module in eval mode, any callable where no rule needs its parameters, or a `pgig.Subject`.
+    inputs: a batch [n, ...] or a tuple of batches; dtype and device follow it. Or a mapping of what the model takes by
+        name: its floating point tensors are explained, the rest is passed on.
+    target: None (the class predicted for x), a class index, one per input, or tuples for outputs of more dimensions.
+    score: "probability" (softmax over axis 1), "logit", or a callable from the model's output to one scalar per input.
+    start: "one" or "score", what backpropagation begins with; None is each method's own.
+    baseline: where paths start: a number, or a tensor that broadcasts to the inputs; a tuple of those for a tuple.
+    references: inputs [r, ...] from which expected_gradients draws its baselines.
+    patterns: layer name -> tensor of the weight's shape, for the methods with a pattern rule; without, the subject's.
+        "auto" looks for those of these weights that were kept on this machine, or come with pgig.
+    steps, samples, variance, quadrature, multiply_by_input: set for every method that has the option; None is the
+        method's own. An option that none of the methods has is an error.
+    steps="auto", tolerance: as many steps as each input needs for a completeness residual below the tolerance (0.01),
+        in parts of the score's change; methods with a pattern rule go by the bends of the score instead.
+    soft_gates: does guided_backprop act on soft gates too (GELU, SiLU, leaky ReLU, ...), by the sign of their input?
+    seed, ids: what random draws depend on, beside the points; ids default to the index in the batch.
+    batch_size: how many points go through the model at once; None bounds the memory. "whole" puts all inputs at the
+        same point through together, for a model whose answer for one input depends on the others; without it, such a
+        model is refused.
+    progress: called with (points done, points in all).
+    forward_args, forward_kwargs: passed on to the model; tensors with one row per input are cut to the rows in work.
+    layer, side: explain what this layer gives ("output") or is given ("input") in place of the input: its name, the
+        module, or several. Inputs, baseline and references are still the model's; paths and noise are the layer's, and
+        attributions are shaped like what it gives.
+    spent: a dict that is filled with the gradients that each input took, for every method with steps="auto".
+
+    Raises PgigError, in one line, for what does not fit: a target or an option that is none, a model in training mode,
+    patterns of other weights, values that are not finite, a model whose rows depend on each other.
+
+    >>> model = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.ReLU(), torch.nn.Linear(4, 3)).eval()
+    >>> x, data = torch.ones(1, 2), torch.randn(100, 2)
+    >>> pgig.attribute("integrated_gradients", model, x, target=0, steps=50).shape
+    torch.Size([1, 2])
+    >>> pgig.attribute("pgig", model, x, patterns=pgig.estimate_patterns(model, [data])).shape
+    torch.Size([1, 2])
+    """
     methods = {"method": method} if isinstance(method, Method) else [method]
     (attribution,) = attribute_all(methods, model, inputs, target, **options).values()
     return attribution
@@ -91,31 +129,13 @@ def attribute_all(
     their backward passes.
 
     methods: names out of `pgig.METHODS`, or a mapping of names of your own to `Method` values.
-    model: a module in eval mode, any callable where no rule needs its parameters, or a `pgig.Subject`.
-    inputs: a batch [n, ...] or a tuple of batches; dtype and device follow it. Or a mapping of what the model takes by
-        name: its floating point tensors are explained, the rest is passed on.
-    target: None (the class predicted for x), a class index, one per input, or tuples for outputs of more dimensions.
-    score: "probability" (softmax over axis 1), "logit", or a callable from the model's output to one scalar per input.
-    start: "one" or "score", what backpropagation begins with; None is each method's own.
-    baseline: where paths start: a number, or a tensor that broadcasts to the inputs; a tuple of those for a tuple.
-    references: inputs [r, ...] from which expected_gradients draws its baselines.
-    patterns: layer name -> tensor of the weight's shape, for the methods with a pattern rule; without, the subject's.
-        "auto" looks for those of these weights that were kept on this machine, or come with pgig.
-    steps, samples, variance, quadrature, multiply_by_input: set for every method that has the option; None is the
-        method's own. An option that none of the methods has is an error.
-    steps="auto", tolerance: as many steps as each input needs for a completeness residual below the tolerance (0.01),
-        in parts of the score's change; methods with a pattern rule go by the bends of the score instead.
-    soft_gates: does guided_backprop act on soft gates too (GELU, SiLU, leaky ReLU, ...), by the sign of their input?
-    seed, ids: what random draws depend on, beside the points; ids default to the index in the batch.
-    batch_size: how many points go through the model at once; None bounds the memory. "whole" puts all inputs at the
-        same point through together, for a model whose answer for one input depends on the others; without it, such a
-        model is refused.
-    progress: called with (points done, points in all).
-    forward_args, forward_kwargs: passed on to the model; tensors with one row per input are cut to the rows in work.
-    layer, side: explain what this layer gives ("output") or is given ("input") in place of the input: its name, the
-        module, or several. Inputs, baseline and references are still the model's; paths and noise are the layer's, and
-        attributions are shaped like what it gives.
-    spent: a dict that is filled with the gradients that each input took, for every method with steps="auto".
+
+    All other arguments, and errors, are those of `attribute`; an option goes to the methods that have it.
+
+    >>> model, x = torch.nn.Linear(2, 3).eval(), torch.ones(1, 2)
+    >>> found = pgig.attribute_all(["gradient", "integrated_gradients"], model, x, target=0)
+    >>> {name: tuple(a.shape) for name, a in found.items()}
+    {'gradient': (1, 2), 'integrated_gradients': (1, 2)}
     """
     named = {"steps": steps, "tolerance": tolerance, "samples": samples, "variance": variance, "quadrature": quadrature,
              "multiply_by_input": multiply_by_input, "soft_gates": soft_gates, "start": start}  # fmt: skip

@@ -74,6 +74,14 @@ def check(
     example: a batch as the model takes it, a tuple of its arguments, or a mapping of what it takes by name. One row is
         enough. Token ids are tested from the output of their embedding on.
     forward_args, forward_kwargs: what the model takes beside it.
+
+    Gives a report to `print`: how each operation is treated, what rules leave plain and why, and a self-test.
+    Raises PgigError where the model fails on the example.
+
+    >>> model = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.ReLU(), torch.nn.Linear(4, 3)).eval()
+    >>> report = pgig.check(model, torch.ones(1, 2))
+    >>> "relu" in str(report).lower()
+    True
     """
     subject = Subject.of(model)
     if not isinstance(subject.model, nn.Module):

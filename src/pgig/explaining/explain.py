@@ -62,7 +62,12 @@ def explain(
     progress: called with (points done, points in all).
     options: steps, samples, variance, quadrature, multiply_by_input, start: set for every method that has the option.
 
-    Everything else is explained at `pgig.attribute_all`.
+    Everything else is explained at `pgig.attribute`.
+
+    >>> model, x = torch.nn.Linear(2, 3).eval(), torch.ones(4, 2)
+    >>> found = pgig.explain(model, x, "gradient,integrated_gradients+steps=10", target=0)
+    >>> list(found), found["gradient"].attribution.shape
+    (['gradient', 'integrated_gradients+steps=10'], (4, 2))
     """
     table, options = stepping(explainers(methods), options)
     subject = Subject.of(model, given_or_found(patterns, model, bool(needing_patterns(table))))
@@ -147,6 +152,7 @@ class _Asked:
             patterns_digest=self._patterns_digest if explainer.needs.patterns else None,
             seconds=seconds,
             signed=reading.signed,
+            nothing=reading.nothing,
             sentence=reading.sentence,
         )
 

@@ -57,6 +57,10 @@ def explain_tokens(
 
     Nothing is wrapped or hooked: the embedding's output is an inner place (`pgig.Subject(model, at=...)`). Padding, as
     the attention mask says, is explained like all else, and not shown.
+
+    >>> reader = torch.nn.Sequential(torch.nn.Embedding(9, 4), torch.nn.Flatten(), torch.nn.Linear(12, 2)).eval()
+    >>> pgig.explain_tokens(reader, torch.tensor([[1, 5, 2]]), "gradient_x_input")["gradient_x_input"].attribution.shape
+    (1, 3)
     """
     subject = Subject.of(model, given_or_found(patterns, model, bool(needing_patterns(explainers(methods)))))
     if isinstance(input_ids, Mapping):  # what a tokenizer gives

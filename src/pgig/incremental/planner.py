@@ -25,11 +25,14 @@ from pgig.incremental.operators import (
 from pgig.incremental.plan import Plan
 from pgig.incremental.reasons import in_words, reason
 from pgig.incremental.windows import Convolution, Operation, Pair
-from pgig.subject.subject import Subject
 
 
 def plan_of(model: nn.Module, example: Tensor) -> Plan:
-    """A plan for images like the example, [1, channels, height, width]; raises `TracingError` where there is none."""
+    """A plan for images like the example, [1, channels, height, width]; raises `TracingError` where there is none.
+
+    >>> pgig.incremental.plan_of(pgig.synthetic.embedded(), torch.ones(1, 3, 64, 64)).dense_work > 0
+    True
+    """
     if example.dim() != 4:
         raise TracingError(f"its input is no image: shape {tuple(example.shape)}")
     graph = graph_of(model, example)
@@ -40,30 +43,6 @@ def plan_of(model: nn.Module, example: Tensor) -> Plan:
     except Exception as error:  # an operator can meet what it was not made for in any way
         reason = str(error).splitlines()[0] if str(error) else "no reason given"
         raise TracingError(f"it cannot be planned ({type(error).__name__}: {reason})") from error
-
-
-def plan_for(subject: Subject, x: Tensor) -> Plan:
-    """The subject's plan for images like x, made once; raises `TracingError` each time where there is none."""
-    # a plan, or why there is none: an error itself would hold the model
-    plans = subject.recall("plans", dict[object, Plan | str])
-    if not isinstance(subject.model, nn.Module):
-        raise TracingError("it is no module")
-    key = tuple(x.shape[1:]), x.dtype, x.device
-    if key not in plans:
-        plans.clear()  # they take memory: one shape at a time
-        try:
-            plans[key] = plan_of(subject.module, x[:1])
-        except TracingError as error:
-            plans[key] = str(error)
-    found = plans[key]
-    if isinstance(found, str):
-        raise TracingError(found)
-    return found
-
-
-def forget_plan(subject: Subject) -> None:
-    """It turned out to be wrong: the next one is made anew."""
-    subject.recall("plans", dict[object, Plan | str]).clear()
 
 
 class _Planner:

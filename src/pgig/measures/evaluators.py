@@ -15,8 +15,8 @@ from pgig.errors import PgigError
 from pgig.incremental import IncrementalEvaluator, Plan, TracingError
 from pgig.incremental.agreement import agrees
 from pgig.incremental.cost import some_boxes, time_gain
+from pgig.incremental.kept_plans import plan_for
 from pgig.incremental.plan import Boxes
-from pgig.incremental.planner import plan_for
 from pgig.incremental.windows import Windows
 from pgig.network.outputs import answer_of
 from pgig.subject.subject import Subject

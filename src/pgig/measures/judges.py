@@ -52,7 +52,12 @@ JUDGES = open_table(_TABLE)
 
 
 def judge_of(asked: AskedMeasure) -> Judge:
-    """Who judges, with the constants asked for."""
+    """Who judges, with the constants asked for.
+
+    >>> from pgig.records.measures import asked_measure
+    >>> pgig.measures.judge_of(asked_measure("morf+patch=4", {})).protocol.patch
+    4
+    """
     found = JUDGES[asked.measure.name]
     adjusted: Any = getattr(found, "with_constants", None)
     return adjusted(**asked.constants) if asked.constants and adjusted is not None else found
@@ -81,6 +86,12 @@ def judge(
     attributions: shaped like x; tensors, arrays, or what `pgig.explain` gives.
     context: a `Setting` for measures that need more, such as `max_sensitivity`.
     by: a judge of your own making, such as `Degradation(Protocol(patch=4))`.
+
+    >>> model, x = pgig.synthetic.embedded(), torch.randn(2, 3, 64, 64)
+    >>> found = pgig.attribute_all(["gradient", "integrated_gradients"], model, x, target=0)
+    >>> areas = pgig.measures.judge("morf+patch=8+steps=10", model, x, 0, found)
+    >>> list(areas), areas["gradient"]["AUC"].shape
+    (['gradient', 'integrated_gradients'], (2,))
     """
     asked = asked_measure(measure, {})
     if isinstance(by, Degradation) and BY_ORDER[by.protocol.order] != asked.measure.name:

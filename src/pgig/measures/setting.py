@@ -17,7 +17,12 @@ Attributions = Mapping[str, Tensor]  # method -> like x
 
 @dataclass(frozen=True)
 class Setting(Context):
-    """A run knows all of it. What is missing is made up for where that is possible, and asked for where it is not."""
+    """A run knows all of it. What is missing is made up for where that is possible, and asked for where it is not.
+
+    >>> setting = pgig.measures.Setting(ids=["a.jpg", "b.jpg"], score="logit")
+    >>> setting.score
+    'logit'
+    """
 
     evaluator: Evaluator | None = None  # without, whole forward passes
     sums: Mapping[str, Tensor] = field(default_factory=dict)  # method -> [n, patches], in place of attributions

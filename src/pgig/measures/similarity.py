@@ -3,8 +3,9 @@
 import numpy
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor
+
+from pgig.statistics import ranks
 
 _WINDOW = 11  # pixels of SSIM's Gaussian window, with a standard deviation of 1.5 (Wang et al. 2004)
 _SIGMA = 1.5
@@ -12,7 +13,7 @@ _SIGMA = 1.5
 
 def spearman(one: Tensor, other: Tensor) -> float:
     """The correlation of ranks; equal values share their mean rank. Zero where one of the two is constant."""
-    a, b = _ranks(one), _ranks(other)
+    a, b = (ranks(each.detach().cpu().double().numpy().reshape(-1)) for each in (one, other))
     a, b = a - a.mean(), b - b.mean()
     scale = float(numpy.sqrt((a**2).sum() * (b**2).sum()))
     return float((a * b).sum()) / scale if scale else 0.0
@@ -30,12 +31,6 @@ def ssim(one: Tensor, other: Tensor) -> float:
     found = (2 * mean_x * mean_y + c1) * (2 * covariance + c2)
     found = found / ((mean_x**2 + mean_y**2 + c1) * (variance_x + variance_y + c2))
     return float(found.mean())
-
-
-def _ranks(values: Tensor) -> NDArray[numpy.float64]:
-    _, inverse, counts = numpy.unique(values.detach().cpu().double().numpy(), return_inverse=True, return_counts=True)
-    ends = numpy.cumsum(counts)
-    return numpy.asarray((ends - (counts - 1) / 2)[inverse.reshape(-1)], dtype=numpy.float64)
 
 
 def _scaled(values: Tensor) -> Tensor:

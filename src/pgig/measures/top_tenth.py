@@ -11,6 +11,7 @@ from torch import Tensor
 from pgig.degradation.fills import patch_mean
 from pgig.degradation.grid import PatchGrid
 from pgig.draws import draws
+from pgig.statistics import ranks
 
 _ACROSS, _SMALLEST = 28, 4  # patches along the shorter side; pixels: the mean of fewer hardly removes anything
 _RANDOM = 8  # random tenths
@@ -56,8 +57,8 @@ def agreements(maps: Maps) -> NDArray[numpy.float64]:  # [maps, maps]
     """Rank correlations of all maps with one another, over patches."""
     grid = _grid(*next(iter(maps.values())).shape)
     sums = [grid.sums(torch.from_numpy(m.copy())[None, None])[0].numpy() for m in maps.values()]
-    ranks = numpy.stack([_ranks(one) for one in sums])
-    centred = ranks - ranks.mean(1, keepdims=True)
+    places = numpy.stack([ranks(one) for one in sums])
+    centred = places - places.mean(1, keepdims=True)
     sizes = numpy.sqrt((centred**2).sum(1))
     return numpy.asarray(centred @ centred.T / numpy.maximum(numpy.outer(sizes, sizes), 1e-12))
 
@@ -65,9 +66,3 @@ def agreements(maps: Maps) -> NDArray[numpy.float64]:  # [maps, maps]
 def _grid(height: int, width: int) -> PatchGrid:
     shorter = min(height, width)
     return PatchGrid(height, width, max(shorter // _ACROSS, min(_SMALLEST, shorter)))
-
-
-def _ranks(values: NDArray[numpy.float64]) -> NDArray[numpy.float64]:
-    """What is the same has the same rank, the mean of those that it takes."""
-    _, where, counts = numpy.unique(values, return_inverse=True, return_counts=True)
-    return numpy.asarray((counts.cumsum() - (counts + 1) / 2)[where])

@@ -33,7 +33,14 @@ _SHOWN = 8  # inputs of a batch, in a notebook
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """One method's attributions of a batch; `explanation[i]` is that of one input."""
+    """One method's attributions of a batch; `explanation[i]` is that of one input.
+
+    What `pgig.explain` gives, as NumPy data: it is saved, read and drawn without torch.
+
+    >>> one = pgig.explain(torch.nn.Linear(2, 3).eval(), torch.ones(4, 2), "gradient", score="logit")["gradient"]
+    >>> one.attribution.shape, one.predicted.shape, one[0].attribution.shape
+    ((4, 2), (4,), (1, 2))
+    """
 
     method: str
     attribution: Arrays  # [n, *input]
@@ -49,6 +56,7 @@ class Explanation:
     seconds: float = 0.0  # for the whole batch; what methods share is shared out evenly
     label: str = ""  # what was asked, in words
     signed: bool = True  # has it two sides, for and against? Otherwise it is drawn by magnitude
+    nothing: float = 0.0  # the value, summed over channels, up to which nothing is drawn where there are no sides
     sentence: str = ""  # how to read its colours
     version: str = __version__  # of pgig, that made it
 
@@ -80,14 +88,18 @@ class Explanation:
     def heatmap(self, number: int = 0, *, overlay: bool = False) -> NDArray[numpy.uint8]:
         """RGB pixels of one input's attribution: red for the class, blue against it; purple without sides."""
         one = self[number]
-        return heatmap(one._image("attribution"), one._image("input") if overlay else None, signed=self.signed)
+        return heatmap(
+            one._image("attribution"), one._image("input") if overlay else None, signed=self.signed,
+            nothing=self.nothing,
+        )  # fmt: skip
 
     def show(self, **options: Any) -> "Figure":
         """A figure: the inputs and their heat maps. Options are those of `pgig.show`."""
         cells: dict[str, Any] = {}
         for number, one in enumerate(self):
             name = self.method if len(self) == 1 else f"{number}: {self.method}"
-            cells[f"{name}\n{one.told}"] = one._image("attribution")[0]
+            plain = not isinstance(one.attribution, tuple)
+            cells[f"{name}\n{one.told}"] = one if plain else one._image("attribution")[0]
         image = self._image("input")[0] if len(self) == 1 else None
         return show(cells, image, **{"magnitudes": not self.signed, **options})
 

@@ -17,7 +17,16 @@ _PER_TEXT = "target", "predicted", "probability", "completeness"
 
 @dataclass(frozen=True, eq=False)
 class TokenExplanation:
-    """One method's attributions of a batch of texts; `explanation[i]` is that of one text. `print` it."""
+    """One method's attributions of a batch of texts; `explanation[i]` is that of one text. `print` it.
+
+    What `pgig.explain_tokens` gives.
+
+    >>> import numpy
+    >>> values, shown = numpy.array([[0, 2.0, 1]]), numpy.ones((1, 3), bool)
+    >>> one = pgig.TokenExplanation("mine", (("a", "good", "film"),), values, shown)
+    >>> one.tokens[0][one.attribution[0].argmax()]
+    'good'
+    """
 
     method: str
     tokens: tuple[tuple[str, ...], ...]  # of each text

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy
 import torch
+from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor, nn
 
@@ -102,9 +103,7 @@ def answer(
                 continue
             for name in names:
                 reading = reading_of(table[name], signed)
-                found[name] = replace(
-                    explained[name], label=question.title, signed=reading.signed, sentence=reading.sentence
-                )
+                found[name] = replace(explained[name], label=question.title, **reading._asdict())
                 left_out.pop(name, None)
                 ready(name, found[name])
             if len(names) == len(group):
@@ -187,7 +186,7 @@ def shown_question(
             ShownMap(
                 method=name, about=explainers([name])[name].about, sentence=explanation.sentence,
                 signed=explanation.signed,
-                map=as_address(heatmap(explanation.attribution, signed=explanation.signed, smooth=smooth)),
+                map=as_address(coloured(explanation, smooth)),
                 top="" if top is None else mask_address(top), seconds=explanation.seconds,
                 after=judgement.removed.after.get(name), agreement=judgement.agreement.get(name),
             )
@@ -203,11 +202,17 @@ def photo(picture: Picture) -> str:
     return as_address((picture.pixels.permute(1, 2, 0) * 255).round().byte().numpy(), quality=90)
 
 
+def coloured(explanation: Explanation, smooth: float = 0) -> NDArray[numpy.uint8]:
+    """Its heat map, as it wants to be read."""
+    own = explanation
+    return heatmap(own.attribution, signed=own.signed, smooth=smooth, nothing=own.nothing)
+
+
 def write_map(name: str, explanation: Explanation, folder: Path, *, save_arrays: bool) -> list[Path]:
     """A method's heat map, and its arrays with all that is known beside them, as soon as they are there."""
     made = [folder / f"{name}.png"]
     with written(made[0]) as path:
-        Image.fromarray(heatmap(explanation.attribution, signed=explanation.signed)).save(path)
+        Image.fromarray(coloured(explanation)).save(path)
     if save_arrays:
         made += [folder / f"{name}.safetensors", folder / f"{name}.npy"]
         explanation.save(made[1])
@@ -220,10 +225,8 @@ def write_sheets(
     found: Answer, picture: Picture, title: str, folder: Path, formats: Sequence[str] = ("png",)
 ) -> list[Path]:
     """All heat maps of one question in one figure, with title, legend and scale."""
-    arrays = {name: explanation.attribution[0] for name, explanation in found.explanations.items()}
-    magnitudes = [name for name, explanation in found.explanations.items() if not explanation.signed]
     made = [folder / f"sheet.{ending}" for ending in formats]
     for target in made:
         with written(target) as path:
-            show(arrays, picture.pixels, path=path, title=title, magnitudes=magnitudes)
+            show(found.explanations, picture.pixels, path=path, title=title)
     return made
