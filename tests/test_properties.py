@@ -1,10 +1,12 @@
 """What holds and what does not (docs/properties.md)."""
 
+import pytest
 import torch
 from torch import nn
 
 import pgig
 from pgig.synthetic.properties import implementation_invariance, linear_case, sensitivity, two_networks
+from pgig.synthetic.rewritings import REWRITINGS, rewritten
 from pgig.synthetic.stress import stress_data, stress_model
 
 
@@ -58,3 +60,21 @@ def test_the_two_networks_are_the_same_function_everywhere():
     one, two = two_networks()
     x = torch.randn(1000, 2).double()
     torch.testing.assert_close(one(x), two(x))
+
+
+@pytest.mark.parametrize("regime", ["auto", "linear"])
+@pytest.mark.parametrize("name", REWRITINGS)
+def test_a_rewriting_leaves_pgig_alone_or_does_not(name, regime):
+    found = rewritten(name, regime)
+    assert found.outputs < 1e-12  # the same function
+    assert found.attributions["integrated_gradients"] < 1e-12
+    stays = REWRITINGS[name].pgig_stays == "always" or (REWRITINGS[name].pgig_stays == regime)
+    assert found.attributions["pgig"] < 1e-12 if stays else found.attributions["pgig"] > 1e-3
+
+
+def test_rewritings_move_nothing_global():
+    before = torch.random.get_rng_state()
+    rewritten("units_doubled")
+    assert torch.equal(before, torch.random.get_rng_state())
+    with pytest.raises(pgig.PgigError, match="unknown rewriting"):
+        rewritten("nonsense")

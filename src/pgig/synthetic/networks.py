@@ -36,7 +36,11 @@ class SmallVGG(nn.Module):
 
 
 def embedded(variant: Variant = "plain") -> SmallVGG:
-    """The trained classifier, in eval mode."""
+    """The trained classifier, in eval mode.
+
+    >>> pgig.synthetic.embedded("bn")(torch.zeros(1, 3, 64, 64)).shape
+    torch.Size([1, 5])
+    """
     model = SmallVGG(variant)
     with as_file(files("pgig.synthetic") / f"{variant}.safetensors") as path:
         model.load_state_dict(load_file(path))

@@ -109,6 +109,9 @@ def stress_test(
     methods: as `pgig.explain` takes them: names, methods, functions of (model, inputs, targets).
     patterns: without, estimated from the data; `authors_patterns(x)` reproduces the published figure.
     progress: called with (points done, points in all).
+
+    >>> pgig.synthetic.stress_test().verdicts()["pgig"].leaves_distractor
+    True
     """
     found_by_name = explainers(methods)
     given = methods if isinstance(methods, Mapping) else found_by_name.keys()

@@ -61,7 +61,11 @@ def embedded_patterns(
     progress: Callable[[int, int], object] | None = None,
     regime: Regimes = "auto",
 ) -> Patterns:
-    """The recipe of the embedded networks' patterns: generated images of all settings in equal parts."""
+    """The recipe of the embedded networks' patterns: generated images of all settings in equal parts.
+
+    >>> len(pgig.synthetic.embedded_patterns(pgig.synthetic.embedded(), images=150))
+    6
+    """
     if images < len(SETTINGS):
         raise PgigError(f"patterns need at least {len(SETTINGS)} images, one of each setting, got {images}")
     each = images // len(SETTINGS)
@@ -93,6 +97,10 @@ def truth_test(
     methods: as `pgig.explain` takes them: names, methods, Captum's explainers, functions.
     model: an embedded network, or a classifier of the generated images of your own.
     patterns: without, estimated by `embedded_patterns`.
+
+    >>> test = pgig.synthetic.truth_test("white", "gradient", images=4)
+    >>> sorted(test.scores), test.accuracy > 0.5
+    (['chance', 'gradient'], True)
     """
     if images < 1:
         raise PgigError(f"at least one image is needed, got {images}")
