@@ -1,15 +1,17 @@
 """The candidates of study/questions.md: lines of the vocabulary, or small classes; `candidates:consensus` names one."""
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import torch
 from torch import Tensor
 
 from pgig.errors import PgigError
-from pgig.explainers.methods import MethodExplainer, explain_methods
+from pgig.explainers.consensus import Consensus, PatternConsensus
+from pgig.explainers.methods import MethodExplainer
 from pgig.explainers.protocol import Needs
+from pgig.explainers.registry import explainers
 from pgig.methods import rules
 from pgig.methods.points import NoisyLines, References
 from pgig.methods.table import METHODS, Method
@@ -66,33 +68,6 @@ class MeanPgig(_Fixed):
         return MethodExplainer(METHODS["pgig"]).explain(subject, x, target, moved)
 
 
-@dataclass(frozen=True)
-class Consensus(_Fixed):
-    """The mean of the ranks of integrated gradients and of PGIG's magnitudes, over pixels; they share their passes."""
-
-    about = "Mean rank of integrated gradients and |PGIG|"
-
-    @property
-    def needs(self) -> Needs:
-        return Needs(patterns=True)
-
-    def explain(self, subject: Subject, x: Tensor, target: Tensor, context: Context) -> Tensor:
-        views = {
-            "signed": MethodExplainer(METHODS["integrated_gradients"]),
-            "magnitudes": MethodExplainer(METHODS["pgig"], absolute=True),
-        }
-        found = explain_methods(views, subject, x, target, context)
-        ranks = [pixel_ranks(each) for each in found.values()]
-        return ((ranks[0] + ranks[1]) / 2 / x.shape[1]).expand_as(x).to(x.dtype).clone()
-
-
-def pixel_ranks(attribution: Tensor) -> Tensor:  # [n, channels, height, width] -> [n, 1, height, width]
-    """Each pixel's place among those of its image, 0 to 1, by the sum over channels; equal ones as they lie."""
-    summed = attribution.double().sum(1).flatten(1)
-    places = summed.argsort(dim=1, stable=True).argsort(dim=1).double()
-    return (places / max(1, summed.shape[1] - 1)).reshape(len(attribution), 1, *attribution.shape[2:])
-
-
 def blended(patterns: Patterns) -> Patterns:
     """Between w * p and w by each layer's signal quality rho on held-out data: p' = rho p + (1 - rho)."""
     quality = patterns.facts.get("quality")
@@ -106,4 +81,20 @@ def blended(patterns: Patterns) -> Patterns:
 
 
 mean_pgig = MeanPgig()
-consensus = Consensus()
+consensus = Consensus(
+    explainers(["integrated_gradients", "pgig+absolute"]), "Mean rank of integrated gradients and |PGIG|"
+)
+consensus_ipa = Consensus(
+    explainers(["integrated_gradients", "integrated_pattern_attribution+absolute"]),
+    "Mean rank of integrated gradients and |PGIG without the factor|",
+)
+expected_consensus = Consensus(
+    {
+        "expected_gradients": MethodExplainer(METHODS["expected_gradients"]),
+        "patterns": MethodExplainer(replace(expected_pgig, multiply_by_input=False), absolute=True),
+    },
+    "Mean rank of expected gradients and their pattern gradients by magnitude",
+)
+removal_consensus = PatternConsensus()  # occlusion, integrated gradients and |PGIG without the factor|
+# no candidate: tells what the patterns bring to the one above
+removal_control = Consensus(explainers(["occlusion", "integrated_gradients"]), "Mean rank without patterns")

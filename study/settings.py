@@ -1,11 +1,13 @@
 """What is run, as study/questions.md names it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 NETWORKS = "squeezenet1_0", "efficientnet_lite0", "efficientnet_lite2"  # in the order of the budget
 BY_MAGNITUDE = "pgig+absolute", "integrated_pattern_attribution+absolute", "integrated_gradients+absolute"
-CANDIDATES = tuple(f"candidates:{name}" for name in ("mean_pgig", "expected_pgig", "smoothed_pgig", "consensus"))
+CONSENSUS = "consensus", "consensus_ipa", "expected_consensus", "removal_consensus", "removal_control"
+CANDIDATES = tuple(f"candidates:{name}" for name in ("mean_pgig", "expected_pgig", "smoothed_pgig", *CONSENSUS))
 QUICK = (
     "random", "gradient", "gradient_x_input", "integrated_gradients", "vargrad", "smoothgrad_squared",
     "expected_gradients", "guided_backprop", "pattern_attribution", "pgig", "smoothgrad", "smooth_taylor", "patternnet",
@@ -18,10 +20,60 @@ OTHER_PATTERNS: Mapping[str, Sequence[str]] = {
 }  # fmt: skip
 MAIN = "morf", "lerf", "insertion", "deletion"
 FURTHER = (
-    "road", "sensitivity_n", "infidelity", "max_sensitivity", "morf+fill=image_mean", "lerf+fill=image_mean",
-    "morf+fill=blur", "lerf+fill=blur", "morf+departure=released",
+    "road", "sensitivity_n", "infidelity", "morf+fill=image_mean", "lerf+fill=image_mean", "morf+fill=blur",
+    "lerf+fill=blur", "morf+departure=released",
 )  # fmt: skip
+FAITHFULNESS = (*MAIN, "road", "sensitivity_n", "infidelity")
+# as study/questions.md names them; other patterns are told behind a comma
+CHOSEN_FROM = (
+    "pgig+absolute", "mean_pgig", "expected_pgig", "smoothed_pgig",
+    "consensus", "consensus_ipa", "expected_consensus", "removal_consensus",
+    *(f"{method}, {patterns}" for patterns, methods in OTHER_PATTERNS.items() for method in methods),
+)  # fmt: skip
+STABILITY = ("max_sensitivity",)  # explains eleven times: a run of its own, without the slow ones
 MANY, FEW = 50, 12  # photographs of each half
+PARTS = {"many": 5, "few": 2}  # runs are split so, and a finished part's table is published
+
+
+@dataclass(frozen=True)
+class Planned:
+    """Some methods under some measures, on photographs of a use, with the patterns of a file."""
+
+    name: str
+    methods: Sequence[str]
+    measures: Sequence[str]
+    use: str = "few"
+    patterns: str = "traced"
+
+
+DECIDES = (
+    Planned("main", QUICK, MAIN, "many"),
+    *(Planned(f"main-{name}", methods, MAIN, "many", name) for name, methods in OTHER_PATTERNS.items()),
+    Planned("further", QUICK, FURTHER),
+    *(Planned(f"further-{name}", methods, FURTHER, patterns=name) for name, methods in OTHER_PATTERNS.items()),
+)
+DECIDES_NOTHING = Planned("slow", SLOW, (*MAIN, *FURTHER)), Planned("stability", QUICK, STABILITY)
+
+
+def plan(networks: Sequence[str]) -> Iterator[tuple[str, Planned, int]]:
+    """Networks, runs and their parts in the order of the budget.
+
+    All that decides on the first network, which chooses; then of the others, first parts of all of them, then second
+    ones, ...; at last what decides nothing.
+    """
+    chooses = [network for network in networks if network == NETWORKS[0]]
+    for group in (chooses, [network for network in networks if network not in chooses]):
+        for part in range(max(PARTS.values())):
+            for network in group:
+                yield from ((network, planned, part) for planned in DECIDES if part < PARTS[planned.use])
+    for planned in DECIDES_NOTHING:
+        for network in networks:
+            yield from ((network, planned, part) for part in range(PARTS[planned.use]))
+
+
+DRAWS, STAGES, RANDOMISED = 3, 8, 10  # of random weights; layers from the top down; photographs, of `few-0`
+RANDOMISED_METHODS = tuple(m for m in QUICK if "+" not in m and ":" not in m)
+ASIDE = "efficientnet_lite2"  # from randomisation and from the questions on patterns
 REFERENCES = 64  # photographs that expected gradients draw from, of those for patterns
 HELD_OUT = 50  # photographs for patterns that judge them
 
@@ -30,11 +82,12 @@ def uses(photographs: Sequence[Path]) -> dict[str, list[Path]]:
     """The photographs, in order, by their use. Halves of `many` and `few` are told apart by `half_of`."""
     patterns, measuring = list(photographs[::2]), list(photographs[1::2])
     halves = measuring[::2], measuring[1::2]
-    return {
-        "patterns": patterns, "references": evenly(patterns, REFERENCES),
-        "many": sorted(path for half in halves for path in evenly(half, MANY)),
-        "few": sorted(path for half in halves for path in evenly(evenly(half, MANY), FEW)),
-    }  # fmt: skip
+    many = [evenly(half, MANY) for half in halves]
+    found = {"patterns": patterns, "references": evenly(patterns, REFERENCES)}
+    for use, some in (("many", many), ("few", [evenly(half, FEW) for half in many])):
+        for part in range(PARTS[use]):
+            found[f"{use}-{part}"] = sorted(path for half in some for path in half[part :: PARTS[use]])
+    return found
 
 
 def half_of(name: str, photographs: Sequence[Path]) -> str:

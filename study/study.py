@@ -11,30 +11,66 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from candidates import blended
-from settings import FURTHER, HELD_OUT, MAIN, NETWORKS, OTHER_PATTERNS, QUICK, SLOW, uses
+from generated import EMBEDDED, run_generated
+from pattern_data import run_pattern_data
+from published import is_published, publish, publish_randomised, publish_uses
+from settings import (
+    ASIDE,
+    DRAWS,
+    HELD_OUT,
+    NETWORKS,
+    OTHER_PATTERNS,
+    PARTS,
+    RANDOMISED,
+    RANDOMISED_METHODS,
+    STAGES,
+    Planned,
+    plan,
+    uses,
+)
 
 from pgig.patterns.patterns import Patterns
+from pgig.report.run import Run
 
 HERE = Path(__file__).resolve().parent
 ENDINGS = ".jpg", ".jpeg", ".png"
+PATTERN_OPTIONS = {"traced": (), "shared": ("--joins", "shared"), "quality": ("--regime", "quality")}
 
 
-def main(images: Path, weights: Path, out: Path, networks: Sequence[str], limit: int | None) -> None:
+def main(images: Path, weights: Path, out: Path, tables: Path, networks: Sequence[str], limit: int | None) -> None:
     folders = split(images, out.resolve() / "photographs", limit)
-    for network in networks:
-        Study(
-            network, weights.resolve() if network == "squeezenet1_0" else None, folders, out.resolve() / network
-        ).run()
+    publish_uses(photographs_in(images), tables / "photographs.csv")
+    given = {"squeezenet1_0": weights.resolve()}
+    studies = {name: Study(name, given.get(name), folders, out.resolve() / name, tables / name) for name in networks}
+    for name in EMBEDDED:
+        if name in networks:
+            run_generated(name, tables)
+    for name, planned, part in plan([name for name in networks if name not in EMBEDDED]):
+        studies[name].run(planned, part)
+    for name in networks:
+        if name not in (*EMBEDDED, ASIDE):
+            run_pattern_data(name, given.get(name), measured_photographs(images), tables / "patterns")
+            studies[name].randomise(tables / "randomised")
+
+
+def photographs_in(images: Path) -> list[Path]:
+    return sorted(path for path in images.iterdir() if path.suffix.lower() in ENDINGS)
+
+
+def measured_photographs(images: Path) -> dict[str, list[Path]]:
+    """Those of a use, of all its parts."""
+    found = uses(photographs_in(images))
+    parts = {use: [path for part in range(count) for path in found[f"{use}-{part}"]] for use, count in PARTS.items()}
+    return {"patterns": found["patterns"], **parts}
 
 
 def split(images: Path, out: Path, limit: int | None = None) -> dict[str, Path]:
     """Folders of links to the photographs of each use. limit: of those measured, the first few, for a trial."""
-    found = sorted(path for path in images.iterdir() if path.suffix.lower() in ENDINGS)
     folders = {}
-    for use, some in uses(found).items():
+    for use, some in uses(photographs_in(images)).items():
         folder = folders[use] = out / use
         folder.mkdir(parents=True, exist_ok=True)
-        some = some[:limit] if use in ("many", "few") else some
+        some = some[:limit] if use.startswith(("many", "few")) else some
         for link in set(folder.iterdir()) - {folder / path.name for path in some}:
             link.unlink()
         for path in some:
@@ -46,38 +82,50 @@ def split(images: Path, out: Path, limit: int | None = None) -> dict[str, Path]:
 class Study:
     """The runs on one network."""
 
-    def __init__(self, network: str, weights: Path | None, folders: dict[str, Path], out: Path) -> None:
+    def __init__(self, network: str, weights: Path | None, folders: dict[str, Path], out: Path, tables: Path) -> None:
         self._network = ["--model", network, *(["--weights", str(weights)] if weights else [])]
-        self._folders, self._out = folders, out
+        self._folders, self._out, self._tables = folders, out, tables
         self._files = {name: out / f"patterns-{name}.safetensors" for name in ("traced", *OTHER_PATTERNS)}
 
-    def run(self) -> None:
-        self._out.mkdir(parents=True, exist_ok=True)
-        self._patterns()
-        self._bench("main", QUICK, MAIN, "many")
-        self._bench("further", (*QUICK, *SLOW), FURTHER, "few")
-        self._bench("slow", SLOW, MAIN, "few")
-        for name, methods in OTHER_PATTERNS.items():
-            self._bench(f"main-{name}", methods, MAIN, "many", name)
-            self._bench(f"further-{name}", methods, FURTHER, "few", name)
+    def run(self, planned: Planned, part: int) -> None:
+        """If its table is not there yet."""
+        name = f"{planned.name}-{part}"
+        if not is_published(self._tables, name):
+            self._patterns(planned.patterns)
+            self._bench(planned, f"{planned.use}-{part}", self._out / name)
+            publish(Run.read(self._out / name), self._tables, name)
 
-    def _patterns(self) -> None:
-        for name, options in (("traced", []), ("shared", ["--joins", "shared"]), ("quality", ["--regime", "quality"])):
-            if not self._files[name].exists():
+    def randomise(self, tables: Path) -> None:
+        """With several draws of weights, those whose tables are not there yet."""
+        for seed in range(DRAWS):
+            out, table = self._out / f"randomised-{seed}", tables / f"{self._out.name}-{seed}.csv"
+            if not table.is_file():
+                self._patterns("traced")
                 self._pgig(
-                    "patterns", *self._network, "--images", self._folders["patterns"], "--held-out", HELD_OUT,
-                    *options, "--out", self._files[name],
+                    "randomize", *self._network, "--images", self._folders["few-0"], "--limit", RANDOMISED,
+                    "--patterns", self._files["traced"], "--methods", ",".join(RANDOMISED_METHODS), "--modes",
+                    "cascading", "--layers", STAGES, "--seed", seed, "--out", out,
                 )  # fmt: skip
-        if not self._files["blended"].exists():
-            blended(Patterns.load(self._files["traced"])).save(self._files["blended"])
+                publish_randomised(out, table)
 
-    def _bench(
-        self, name: str, methods: Sequence[str], measures: Sequence[str], photographs: str, patterns: str = "traced"
-    ) -> None:
+    def _patterns(self, name: str) -> None:
+        if self._files[name].exists():
+            return
+        self._out.mkdir(parents=True, exist_ok=True)
+        if name == "blended":
+            self._patterns("traced")
+            blended(Patterns.load(self._files["traced"])).save(self._files[name])
+            return
         self._pgig(
-            "bench", *self._network, "--images", self._folders[photographs], "--patterns", self._files[patterns],
-            "--references", self._folders["references"], "--methods", ",".join(methods), "--measures",
-            ",".join(measures), "--out", self._out / name,
+            "patterns", *self._network, "--images", self._folders["patterns"], "--held-out", HELD_OUT,
+            *PATTERN_OPTIONS[name], "--out", self._files[name],
+        )  # fmt: skip
+
+    def _bench(self, planned: Planned, photographs: str, out: Path) -> None:
+        self._pgig(
+            "bench", *self._network, "--images", self._folders[photographs], "--patterns",
+            self._files[planned.patterns], "--references", self._folders["references"], "--methods",
+            ",".join(planned.methods), "--measures", ",".join(planned.measures), "--out", out,
         )  # fmt: skip
 
     def _pgig(self, *arguments: object) -> None:
@@ -92,6 +140,12 @@ if __name__ == "__main__":
     parser.add_argument("--images", type=Path, required=True, help="a folder of photographs")
     parser.add_argument("--weights", type=Path, required=True, help="of SqueezeNet 1.0")
     parser.add_argument("--out", type=Path, default=Path("study/runs"))
-    parser.add_argument("--networks", nargs="+", choices=NETWORKS, default=NETWORKS)
+    parser.add_argument("--tables", type=Path, default=HERE / "tables", help="finished parts, published; not run again")
+    parser.add_argument("--networks", nargs="+", choices=(*NETWORKS, *EMBEDDED), default=(*NETWORKS, *EMBEDDED))
     parser.add_argument("--limit", type=int, default=None, help="photographs to measure, for a trial")
-    main(**vars(parser.parse_args()))
+    asked = parser.parse_args()
+    if not asked.images.is_dir() or not photographs_in(asked.images):
+        parser.error(f"no photographs in {asked.images}: give a folder of .jpg or .png files")
+    if not asked.weights.is_file():
+        parser.error(f"no weights at {asked.weights}")
+    main(**vars(asked))

@@ -22,6 +22,9 @@ CANDIDATES: dict[str, Any] = {
     "smoothed_pgig": candidates.smoothed_pgig,
     "mean_pgig": candidates.mean_pgig,
     "consensus": candidates.consensus,
+    "consensus_ipa": candidates.consensus_ipa,
+    "expected_consensus": candidates.expected_consensus,
+    "removal_consensus": candidates.removal_consensus,
 }
 
 
@@ -37,7 +40,7 @@ def ones(model: nn.Module) -> dict[str, torch.Tensor]:
 
 
 def images(n: int = 2, seed: int = 1) -> torch.Tensor:
-    return torch.randn(n, 3, 12, 12, generator=torch.Generator().manual_seed(seed))
+    return torch.randn(n, 3, 32, 32, generator=torch.Generator().manual_seed(seed))
 
 
 def explained(name: str, model: nn.Module, x: torch.Tensor, **options: object) -> torch.Tensor:
@@ -69,16 +72,26 @@ def test_from_the_mean_it_is_pgig_with_that_baseline():
     torch.testing.assert_close(explained("mean_pgig", model, x, patterns=p), wanted, rtol=1e-4, atol=1e-6)
 
 
-def test_consensus_is_the_mean_of_two_ranks():
+VIEWS = {
+    "consensus": ("integrated_gradients", "pgig+absolute"),
+    "consensus_ipa": ("integrated_gradients", "integrated_pattern_attribution+absolute"),
+    "removal_consensus": ("occlusion", "integrated_gradients", "integrated_pattern_attribution+absolute"),
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_consensus_is_the_mean_of_ranks(name):
     model, x = network(), images()
     p = {name: torch.rand_like(w) + 0.5 for name, w in ones(model).items()}
-    found = explained("consensus", model, x, patterns=p).sum(1)
-    views = pgig.attribute_all(["integrated_gradients", "pgig"], model, x, 2, patterns=p, score="logit")
+    found = explained(name, model, x, patterns=p).sum(1)
+    views = [explained(view, model, x, patterns=p).double().sum(1) for view in VIEWS[name]]
     for n in range(len(x)):
-        signed, sizes = views["integrated_gradients"][n].double().sum(0), views["pgig"][n].double().abs().sum(0)
         for row, column in ((0, 0), (5, 7), (11, 3)):
-            ranks = [float((of < of[row, column]).double().mean()) * 144 / 143 for of in (signed, sizes)]
-            assert float(found[n, row, column]) == pytest.approx(sum(ranks) / 2, abs=1e-4)
+            ranks = [  # equal ones share the middle of their places
+                int((of[n] < of[n, row, column]).sum()) + (int((of[n] == of[n, row, column]).sum()) - 1) / 2
+                for of in views
+            ]
+            assert float(found[n, row, column]) == pytest.approx(sum(ranks) / len(views) / 1023, abs=1e-4)
 
 
 def test_blending_goes_from_weights_to_patterns():
@@ -92,9 +105,9 @@ def test_blending_goes_from_weights_to_patterns():
         candidates.blended(Patterns(p))
 
 
-@pytest.mark.parametrize("name", ["mean_pgig", "consensus"])
+@pytest.mark.parametrize("name", ["mean_pgig", *VIEWS, "expected_consensus"])
 def test_candidates_have_no_options(name):
-    with pytest.raises(PgigError, match="no options to tune"):
+    with pytest.raises(PgigError, match="no option"):
         CANDIDATES[name].with_options(steps=3)
     assert explainers({name: CANDIDATES[name]})[name].needs.patterns
 
@@ -107,15 +120,15 @@ def test_the_questions_name_every_candidate():
 def test_photographs_for_patterns_are_never_measured():
     photographs = [Path(f"{number:03}.jpg") for number in range(500)]
     found = settings.uses(photographs)
-    assert {use: len(some) for use, some in found.items()} == {
-        "patterns": 250,
-        "references": 64,
-        "many": 100,
-        "few": 24,
-    }
-    assert not set(found["patterns"]) & {*found["many"], *found["few"]}
-    assert set(found["references"]) <= set(found["patterns"])
-    assert set(found["few"]) <= set(found["many"])
-    for use in ("many", "few"):
-        halves = [settings.half_of(path.name, photographs) for path in found[use]]
-        assert halves.count("selection") == halves.count("confirmation") == len(found[use]) / 2
+    patterns = found.pop("patterns")
+    references = found.pop("references")
+    assert (len(patterns), len(references)) == (250, 64)
+    assert set(references) <= set(patterns)
+    for use, count in (("many", 100), ("few", 24)):
+        parts = [found[f"{use}-{part}"] for part in range(settings.PARTS[use])]
+        assert sum(map(len, parts)) == len({path for part in parts for path in part}) == count
+        assert not set(patterns) & {path for part in parts for path in part}
+        for part in parts:
+            halves = [settings.half_of(path.name, photographs) for path in part]
+            assert halves.count("selection") == halves.count("confirmation") == len(part) / 2
+    assert {p for n in (0, 1) for p in found[f"few-{n}"]} <= {p for n in range(5) for p in found[f"many-{n}"]}

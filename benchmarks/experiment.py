@@ -1,0 +1,137 @@
+"""What a whole experiment costs: `python benchmarks/experiment.py`.
+
+The paper's methods that Captum has explain ten images, and MoRF judges them: by Captum and Quantus (their own classes,
+at their defaults but for the number of draws and steps), and by pgig, in turns image by image. And the seconds of every
+method of pgig's table for an image, on every network of the study.
+"""
+
+import argparse
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import captum.attr
+import torch
+from measures import PATCH, quantus_metrics
+from measuring import machine, write
+from torch import Tensor, nn
+
+import pgig
+from pgig.degradation import Protocol
+from pgig.explainers.registry import explainers, known_explainers
+from pgig.explainers.together import explain_group
+from pgig.measures import Setting, judge
+from pgig.measures.evaluators import Wish, choose
+from pgig.subject.context import Context
+from pgig.subject.subject import Subject
+from pgig.vision.models import load_model
+
+METHODS = (
+    "gradient", "gradient_x_input", "integrated_gradients", "smoothgrad_squared", "vargrad", "expected_gradients",
+    "guided_backprop",
+)  # fmt: skip
+STEPS, SAMPLES, DRAWN, REFERENCES = 25, 25, 49, 8
+
+
+def by_captum(model: nn.Module, x: Tensor, target: Tensor, references: Tensor) -> dict[str, Tensor]:
+    def tunnel(kind: str) -> Tensor:
+        noisy = captum.attr.NoiseTunnel(captum.attr.Saliency(model))
+        found: Tensor = noisy.attribute(
+            x, target=target, nt_type=kind, nt_samples=SAMPLES, stdevs=0.15**0.5, abs=False
+        )  # fmt: skip
+        return found
+
+    paths = captum.attr.IntegratedGradients(model)
+    drawn = captum.attr.GradientShap(model)
+    return {
+        "gradient": captum.attr.Saliency(model).attribute(x, target=target, abs=False),
+        "gradient_x_input": captum.attr.InputXGradient(model).attribute(x, target=target),
+        "integrated_gradients": paths.attribute(x, target=target, n_steps=STEPS, method="riemann_right"),
+        "smoothgrad_squared": tunnel("smoothgrad_sq"),
+        "vargrad": tunnel("vargrad"),
+        "expected_gradients": drawn.attribute(x, references, target=target, n_samples=DRAWN),
+        "guided_backprop": captum.attr.GuidedBackprop(model).attribute(x, target=target),
+    }
+
+
+def theirs(model: nn.Module, x: Tensor, target: Tensor, references: Tensor) -> None:
+    found = by_captum(nn.Sequential(model, nn.Softmax(1)), x.clone().requires_grad_(), target, references)
+    for attribution in found.values():
+        quantus_metrics()["morf"]()(
+            model=model, x_batch=x.numpy(), y_batch=target.numpy(),
+            a_batch=attribution.detach().sum(1, keepdim=True).numpy(), softmax=True, batch_size=1,
+        )  # fmt: skip
+
+
+def ours(evaluator: Any, model: nn.Module, x: Tensor, target: Tensor, references: Tensor) -> None:
+    found = pgig.attribute_all(METHODS, model, x, target, references=references)
+    judge(f"morf+patch={PATCH}", model, x, target, found, Setting(evaluator=evaluator))
+
+
+def compared(network: str, images: int) -> dict[str, Any]:
+    model, x, target, references = _given(network, images + 1)
+    evaluator = choose(Wish(), model, x[:1], Protocol(patch=PATCH)).evaluator
+    contenders: Mapping[str, Callable[..., None]] = {"Captum and Quantus": theirs, "pgig": partial(ours, evaluator)}
+    seconds: dict[str, list[float]] = {name: [] for name in contenders}
+    for n in range(images + 1):  # the first does not count
+        for name in list(contenders)[:: 1 if n % 2 else -1]:
+            begin = time.perf_counter()
+            contenders[name](model, x[n : n + 1], target[n : n + 1], references)
+            if n:
+                seconds[name].append(time.perf_counter() - begin)
+        print(f"  {network}: image {n} of {images}", flush=True)
+    ratio = sum(seconds["Captum and Quantus"]) / sum(seconds["pgig"])
+    print(f"{network}: Captum and Quantus take {ratio:.2f} times as long")
+    return {"images": images, "methods": METHODS, "seconds": seconds, "ratio": ratio}
+
+
+def each_method(network: str, images: int) -> dict[str, float]:
+    """Median seconds for an image by each method alone."""
+    model, x, target, references = _given(network, images + 1)
+    patterns = {
+        name: torch.ones_like(layer.weight) for name, layer in model.named_modules()
+        if isinstance(layer, nn.Conv2d | nn.Linear)
+    }  # fmt: skip
+    subject, found = Subject(model, patterns), {}
+    for name in known_explainers():
+        table, seconds = explainers([name]), []
+        for n in range(images + 1):
+            begin = time.perf_counter()
+            explain_group(table, subject, x[n : n + 1], target[n : n + 1], Context(references=references))
+            seconds.append(time.perf_counter() - begin)
+        found[name] = median(seconds[1:])
+        print(f"  {network}: {name:32s} {found[name]:7.2f} s", flush=True)
+    return found
+
+
+def _given(network: str, images: int) -> tuple[nn.Module, Tensor, Tensor, Tensor]:
+    torch.manual_seed(0)
+    model = load_model(network, "random" if network == "squeezenet1_0" else None)
+    smooth = nn.functional.interpolate(torch.randn(images, 3, 14, 14), size=(224, 224), mode="bicubic")
+    x = smooth + 0.1 * torch.randn(images, 3, 224, 224)
+    with torch.no_grad():
+        target = torch.cat([model(one).argmax(1) for one in x.split(1)])
+    return model, x, target, torch.randn(REFERENCES, 3, 224, 224)
+
+
+def main(out: Path, networks: str, images: int, alone: int) -> None:
+    library = torch.library.Library("torchvision", "DEF")  # whose operators may be missing beside a CPU build
+    for name in ("nms", "qnms"):
+        library.define(name + "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    found = {}
+    for network in networks.split(","):
+        whole = {} if network == "efficientnet_lite2" else {"whole experiment": compared(network, images)}
+        found[network] = {**whole, "seconds of a method": each_method(network, alone)}
+        write(out / "experiment.json", {"machine": machine(), "networks": found})
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
+    parser.add_argument("--networks", default="squeezenet1_0,efficientnet_lite0,efficientnet_lite2")
+    parser.add_argument("--images", type=int, default=10, help="of the whole experiment")
+    parser.add_argument("--alone", type=int, default=2, help="images for each method alone")
+    main(**vars(parser.parse_args()))
