@@ -5,6 +5,10 @@ class PgigError(ValueError):
     """What was found, what was expected, and what to do; on one line.
 
     lacks: what the caller did not give, by one word, so that a command can say which of its options gives it.
+
+    >>> pgig.attribute("lime", torch.nn.Linear(2, 3).eval(), torch.ones(1, 2))
+    Traceback (most recent call last):
+    pgig.errors.PgigError: unknown method 'lime'; known: random, gradient, ...
     """
 
     def __init__(self, message: str, *, lacks: str | None = None) -> None:
@@ -25,4 +29,8 @@ class DiskFullError(PgigError):
 
 
 class PgigWarning(UserWarning):
-    """What a caller should know although nothing went wrong."""
+    """What a caller should know although nothing went wrong.
+
+    >>> import warnings
+    >>> warnings.simplefilter("error", pgig.PgigWarning)  # to stop at the first
+    """

@@ -56,6 +56,8 @@ def widget(
     target: a class; without, the likeliest. names: of the classes. fill: what is put in a patch's place.
 
     Needs anywidget: pip install 'pgig[app]'.
+
+    >>> shown = pgig.widget(model, "cat.jpg", ["gradient", "occlusion"])  # doctest: +SKIP
     """
     subject = Subject.of(model)
     table = explainers(methods)

@@ -36,6 +36,14 @@ def completeness(
 
     batch_size: inputs at once; "whole" for a model that mixes the rows of its batch, where only the sum over the batch
         goes to zero.
+
+    attribution: as `attribute` gave it. model, inputs, target, score, baseline, forward_args, forward_kwargs: what it
+        was given. Raises PgigError where shapes do not fit.
+
+    >>> model, x = torch.nn.Linear(2, 3).eval(), torch.ones(1, 2)
+    >>> a = pgig.attribute("integrated_gradients", model, x, 0, score="logit")
+    >>> bool(pgig.completeness(a, model, x, 0, score="logit").abs() < 1e-5)
+    True
     """
     batch = Inputs(inputs, baseline, None)
     subject = Subject.of(model)

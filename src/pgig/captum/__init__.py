@@ -2,6 +2,12 @@
 
 Names and defaults are Captum's: the raw output is the score, backpropagation starts from one, 50 Gauss-Legendre steps,
 `Saliency` takes absolute values. Captum itself is not needed. What Captum does not have keeps the paper's constants.
+
+>>> from pgig.captum import IntegratedGradients
+>>> model = torch.nn.Linear(2, 3).eval()
+>>> a, delta = IntegratedGradients(model).attribute(torch.ones(4, 2), target=0, return_convergence_delta=True)
+>>> a.shape, bool((delta.abs() < 1e-5).all())
+(torch.Size([4, 2]), True)
 """
 
 from pgig.captum.ablation import FeatureAblation

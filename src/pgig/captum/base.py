@@ -121,7 +121,7 @@ class AtInput(Attribution):
 
 
 class InputXGradient(AtInput):
-    """Gradient times input."""
+    """The gradient times the input."""
 
     name = "gradient_x_input"
 

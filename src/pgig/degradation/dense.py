@@ -87,6 +87,11 @@ class DenseEvaluator:
 
 
 def scored_by(model: Callable[[Tensor], Tensor], score: str) -> Scored:
+    """A function of (images, classes) that gives the score of each: "probability" or "logit".
+
+    >>> pgig.degradation.scored_by(torch.nn.Linear(2, 3), "logit")(torch.ones(4, 2), torch.zeros(4).long()).shape
+    torch.Size([4])
+    """
     check_score(score)
     return lambda x, targets: score_of(answer_of(model(x)), targets, score)
 

@@ -11,7 +11,11 @@ from pgig.errors import PgigError
 
 @dataclass(frozen=True)
 class PatchGrid:
-    """Square patches from the top left corner on, row by row. What is left at the right and the bottom has no patch."""
+    """Square patches from the top left corner on, row by row. What is left at the right and the bottom has no patch.
+
+    >>> pgig.degradation.PatchGrid(64, 64, 8).sums(torch.ones(1, 3, 64, 64)).shape
+    torch.Size([1, 64])
+    """
 
     height: int
     width: int

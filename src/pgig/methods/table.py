@@ -22,6 +22,12 @@ class Method:
     `points` says where gradients are taken (`at`) and what each can be multiplied by (`scale`), `rule` what the
     backward pass does, `summary` what becomes of the terms. `multiply_by_input` says whether the scale is used, and
     `start` what backpropagation begins with: 1, or the score at each point.
+
+    >>> pgig.METHODS["pgig"].with_options(steps=50).options["steps"]
+    50
+    >>> from pgig.methods import points, rules
+    >>> pgig.Method(points.Line(10), rules.guided, multiply_by_input=True).options["steps"]  # one of your own
+    10
     """
 
     points: Points
@@ -134,15 +140,20 @@ METHODS: Mapping[str, Method] = MappingProxyType(
 PAPER_METHODS = tuple(METHODS)[:11]
 
 
+_ELSEWHERE = "occlusion", "igos", "pattern_consensus"  # explainers, which are no gradients at points
+
+
 def find_method(method: str | Method) -> Method:
     if isinstance(method, Method):
         return method
     if not isinstance(method, str):
         raise PgigError(f"a method is a name or a pgig.Method, got {type(method).__name__}")
-    if method in ("occlusion", "igos"):
+    if method in _ELSEWHERE:
         raise PgigError(f"{method} is no method of gradients at points: name it in pgig.explain, or in a command")
     if method not in METHODS:
-        raise PgigError(f"unknown method {method!r}; known: {', '.join(METHODS)}; and occlusion, igos in pgig.explain")
+        raise PgigError(
+            f"unknown method {method!r}; known: {', '.join(METHODS)}; and {', '.join(_ELSEWHERE)} in pgig.explain"
+        )
     return METHODS[method]
 
 

@@ -52,7 +52,8 @@ def check_model(model: Callable[..., Any], rules: Iterable[Rule], patterns: Mapp
         check_usable(model)
     for rule in rules:
         if rule.needs_patterns and patterns is None:
-            raise PgigError(f"the {rule.name} rule needs patterns: pass patterns=, layer name -> tensor")
+            given = "patterns=pgig.estimate_patterns(model, batches)"
+            raise PgigError(f"the {rule.name} rule needs patterns: pass {given}, or 'auto' for those that are kept")
         if rule.needs_patterns and not isinstance(model, nn.Module):
             raise PgigError(f"the {rule.name} rule needs a module, to know the layers of its patterns by name")
         if rule.gate is not None or rule.needs_patterns or rule.keeps_input:

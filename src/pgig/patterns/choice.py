@@ -27,6 +27,13 @@ def patterns_by_quality(
 
     Where the regimes are even, or a layer is called too rarely to tell, the one that tracing would take is taken.
     `health()` shows rho of each.
+
+    moments: by `estimate_moments(..., regime="quality")`. held_out: batches that were not among theirs.
+
+    >>> model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3)).eval()
+    >>> moments = pgig.estimate_moments(model, [torch.randn(500, 4)], "quality")
+    >>> sorted(pgig.patterns_by_quality(model, moments, [torch.randn(500, 4)]))
+    ['0', '2']
     """
     subject = Subject.of(model)
     if moments.digest is not None and moments.digest != subject.digest:

@@ -35,6 +35,13 @@ def estimate_patterns(
 
     held_out: batches that were not among `batches`, to measure the signal quality on (`pgig.signal_quality`), which
         `health()` then shows, and by which `regime="quality"` chooses.
+
+    Gives `pgig.Patterns`, a mapping of layer names to tensors shaped like their weights.
+
+    >>> model = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.ReLU(), torch.nn.Linear(4, 3)).eval()
+    >>> patterns = pgig.estimate_patterns(model, [torch.randn(200, 2) for _ in range(3)])
+    >>> {name: tuple(pattern.shape) for name, pattern in patterns.items()}
+    {'0': (4, 2), '2': (3, 4)}
     """
     if asks_for_quality(regime) and held_out is None:
         raise PgigError("regime='quality' is chosen on samples that patterns have not seen: give them as held_out=")
@@ -84,6 +91,12 @@ def estimate_moments(
     progress: called with (samples done, samples in all or None).
     forward_args, forward_kwargs: what the model takes beside the input, fixed or as a function of the batch: for
         batches of (ids, mask), `forward_args=lambda batch: (batch[1],)`.
+
+    Raises PgigError for data or regimes that do not fit the model, and where the model fails on a batch.
+
+    >>> model = torch.nn.Linear(2, 3).eval()
+    >>> pgig.estimate_moments(model, [torch.randn(50, 2)]).samples
+    50
     """
     estimator = Estimator(model, regime, mask, preprocessing, forward_args, forward_kwargs, joins)
     total = samples_in(checked_batches(batches))

@@ -86,7 +86,7 @@ class Health:
         """Good, or doubtful: which layers, why, and what to do about it."""
         if not self.layers:
             return "unknown: these patterns were not estimated here"
-        doubts = {name: reasons for name, layer in self.layers.items() if (reasons := self._doubts(name, layer))}
+        doubts = self._doubtful
         told = [f"{name} ({', '.join(reasons)})" for name, reasons in list(doubts.items())[:3]]
         more = f" and {len(doubts) - 3} more" if len(doubts) > 3 else ""
         rows = [f"doubtful in {len(doubts)} of {len(self.layers)} layers: {'; '.join(told)}{more}"] if doubts else []
@@ -94,6 +94,15 @@ class Health:
             rows.append("give more images")
         rows += self._growth()
         return "; ".join(rows) or f"good: {len(self.layers)} layers, w.p = 1, nothing out of the ordinary"
+
+    @property
+    def doubtful(self) -> int:
+        """How many layers' patterns cannot be relied on."""
+        return len(self._doubtful)
+
+    @property
+    def _doubtful(self) -> dict[str, list[str]]:
+        return {name: reasons for name, layer in self.layers.items() if (reasons := self._doubts(name, layer))}
 
     def _doubts(self, name: str, layer: LayerHealth) -> list[str]:
         """Why a layer's patterns cannot be relied on. Dead units pass nothing on: they do harm in numbers only."""

@@ -45,7 +45,14 @@ def why_not_kept() -> str | None:
 
 
 def keep_patterns(patterns: Patterns) -> Path:
-    """Put patterns where those of the same weights are looked for."""
+    """Put patterns where those of the same weights are looked for.
+
+    Gives the file, in the folder of PGIG_CACHE or of the user's cache. Raises PgigError for patterns without a digest.
+
+    >>> model = torch.nn.Linear(2, 3).eval()
+    >>> file = pgig.keep_patterns(pgig.estimate_patterns(model, [torch.randn(50, 2)]))
+    >>> a = pgig.attribute("pgig", model, torch.ones(1, 2), patterns="auto")
+    """
     if patterns.digest is None:
         raise PgigError("patterns without a digest of their weights cannot be found again: tie them with for_model()")
     name = f"{_regime(patterns)}-{patterns.content_digest()}.safetensors"
@@ -71,7 +78,13 @@ def find_file(model: nn.Module | Subject, regime: str | None = None) -> Found | 
 
 
 def find_patterns(model: nn.Module | Subject, regime: str | None = None) -> Patterns | None:
-    """The newest patterns that were kept for a model's weights, of a regime or of any; or those that come with pgig."""
+    """The newest patterns that were kept for a model's weights, of a regime or of any; or those that come with pgig.
+
+    None where there are none. regime: as for `estimate_moments`.
+
+    >>> pgig.find_patterns(torch.nn.Linear(2, 3).eval()) is None
+    True
+    """
     found = find_file(model, regime)
     return None if found is None else read_patterns(found.path, Subject.of(model).module)
 

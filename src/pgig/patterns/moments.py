@@ -95,6 +95,11 @@ class Moments:
     """What a pass over data leaves behind: enough for patterns, and for adding more data later.
 
     `a + b` are the moments of both data sets; any grouping and any order gives the same patterns to rounding.
+
+    >>> model = torch.nn.Linear(2, 3).eval()
+    >>> both = sum(pgig.estimate_moments(model, [torch.randn(50, 2)]) for _ in range(2))
+    >>> both.samples, both.patterns()["weight"].shape
+    (100, torch.Size([3, 2]))
     """
 
     layers: Mapping[str, LayerMoments]

@@ -57,6 +57,14 @@ def signal_quality(
 
     `units` per layer and `windows` (or rows) of its input are drawn at random; one half of the windows fits the
     readout, the other measures it. `forward_args` and `forward_kwargs` as for `estimate_moments`.
+
+    Gives by layer the median rho of the weight, the pattern and a random direction; 1 is best.
+
+    >>> model, data = torch.nn.Linear(4, 3).eval(), torch.randn(800, 4)
+    >>> patterns = pgig.estimate_patterns(model, [data])
+    >>> rho = pgig.signal_quality(model, patterns, [torch.randn(800, 4)])["weight" if "weight" in patterns else ""]
+    >>> rho.pattern > rho.random
+    True
     """
     subject = Subject.of(model, patterns)
     subject.check_patterns()  # and finds the names of layers in a wrapper

@@ -15,7 +15,7 @@ BatchSize = int | Literal["whole"] | None
 
 @dataclass(frozen=True)
 class Context:
-    """The fields are explained at `pgig.attribute_all`."""
+    """The fields are explained at `pgig.attribute`."""
 
     score: Score = "probability"
     seed: int = 0

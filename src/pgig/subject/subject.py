@@ -54,6 +54,11 @@ class Subject:
 
     What is found out about a model (its memory format, whether it treats rows one by one, its digest, plans of it) is
     shared by all its subjects, found out once, and forgotten when its weights change.
+
+    >>> model = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.ReLU(), torch.nn.Linear(4, 3)).eval()
+    >>> subject = pgig.Subject(model, at="0")
+    >>> pgig.attribute("gradient", subject, subject.inner(torch.ones(1, 2)), forward_args=(torch.ones(1, 2),)).shape
+    torch.Size([1, 4])
     """
 
     def __init__(

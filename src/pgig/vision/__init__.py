@@ -4,14 +4,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pgig.vision.models import MODELS, load_model
+    from pgig.vision.classes import imagenet_classes
+    from pgig.vision.models import MODELS, default_preprocess, load_model
     from pgig.vision.preprocess import Preprocess
     from pgig.vision.weights import load_weights
 
-__all__ = ["MODELS", "Preprocess", "load_model", "load_weights"]
+__all__ = ["MODELS", "Preprocess", "default_preprocess", "imagenet_classes", "load_model", "load_weights"]
 
 # loaded at first use: names of models are known without torch
-_HOMES = {"MODELS": "models", "Preprocess": "preprocess", "load_model": "models", "load_weights": "weights"}
+_HOMES = {
+    "MODELS": "models", "Preprocess": "preprocess", "default_preprocess": "models", "imagenet_classes": "classes",
+    "load_model": "models", "load_weights": "weights",
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -11,7 +11,11 @@ _IMAGENET = 1000
 
 
 def imagenet_classes() -> list[str]:
-    """ImageNet's thousand, in the order of the class index."""
+    """ImageNet's thousand, in the order of the class index.
+
+    >>> len(pgig.vision.imagenet_classes()), pgig.vision.imagenet_classes()[285]
+    (1000, 'Egyptian cat')
+    """
     return files("pgig.vision").joinpath("imagenet_classes.txt").read_text(encoding="utf-8").splitlines()
 
 

@@ -38,6 +38,9 @@ def load_model(model: str, weights: str | None = None) -> nn.Module:
         arguments that returns a module. Only ever take the latter from the person at the keyboard: it runs code.
     weights: a file, a URL, `default` (torchvision's, by torch.hub; a package's, also without being asked) or, for a
         named model, `random`.
+
+    >>> pgig.vision.load_model("squeezenet1_0", "random").training
+    False
     """
     if is_elsewhere(model):
         return _checked(load_elsewhere(model, weights).eval())
@@ -78,7 +81,11 @@ def model_with(model: str, state: Mapping[str, Tensor]) -> nn.Module:
 
 
 def default_preprocess(model: str, weights: str | None) -> Preprocess:
-    """As a model, or its weights, want images."""
+    """As a model, or its weights, want images.
+
+    >>> pgig.vision.default_preprocess("squeezenet1_0", None).size
+    224
+    """
     if weights and weights.endswith(".npz"):
         return PUBLISHED_PREPROCESS
     if is_elsewhere(model):

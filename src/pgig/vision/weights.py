@@ -56,7 +56,13 @@ def read_weights(source: str, model: str | None = None) -> dict[str, Tensor]:
 
 
 def load_weights(model: nn.Module, state: Mapping[str, Tensor]) -> None:
-    """Copy `state` into `model`; every name and shape must agree."""
+    """Copy `state` into `model`; every name and shape must agree.
+
+    >>> model = torch.nn.Linear(2, 3)
+    >>> pgig.vision.load_weights(model, {"weight": torch.ones(3, 2), "bias": torch.zeros(3)})
+    >>> float(model.weight.detach().sum())
+    6.0
+    """
     own = model.state_dict()
     wanted = {name: tuple(tensor.shape) for name, tensor in own.items()}
     # older files lack this counter, which is not used in eval mode

@@ -1,0 +1,127 @@
+"""What is public: its names and signatures, held by a list; docstrings whose examples run."""
+
+import doctest
+import inspect
+import os
+import re
+import warnings
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import pgig
+from pgig.explainers.registry import known_explainers, unregister
+
+LIST = Path(__file__).with_name("public_names.txt")
+MODULES = "captum", "degradation", "incremental", "measures", "quantus", "synthetic", "vision"
+
+
+def public() -> Iterator[tuple[str, Any]]:
+    for name in pgig.__all__:
+        yield f"pgig.{name}", getattr(pgig, name)
+    for module in MODULES:
+        found = import_module(f"pgig.{module}")
+        for name in found.__all__:
+            yield f"pgig.{module}.{name}", getattr(found, name)
+
+
+def described(name: str, value: Any) -> Iterator[str]:
+    """A line for the name, and one for each public member of a class."""
+    yield f"{name}{_parameters(value)}"
+    if not inspect.isclass(value):
+        return
+    members = {
+        member: found for base in reversed(value.__mro__) if base.__module__.startswith("pgig")
+        for member, found in vars(base).items() if not member.startswith("_")
+    }  # fmt: skip
+    for member, found in sorted(members.items()):
+        inner = found.__func__ if isinstance(found, staticmethod | classmethod) else found
+        yield f"{name}.{member}{_parameters(inner)}"
+
+
+def _parameters(value: Any) -> str:
+    """Names, kinds and defaults; annotations may be said better at any time."""
+    try:
+        signature = inspect.signature(value)
+    except (TypeError, ValueError):
+        return ""
+    plain = [one.replace(annotation=inspect.Parameter.empty) for one in signature.parameters.values()]
+    shown = [one.replace(default=_Default(one.default)) if one.default is not one.empty else one for one in plain]
+    return str(signature.replace(parameters=shown, return_annotation=inspect.Signature.empty))
+
+
+class _Default:
+    def __init__(self, value: Any) -> None:
+        simple = value is None or isinstance(value, bool | int | float | str | tuple)
+        self._shown = repr(value) if simple else "..."
+
+    def __repr__(self) -> str:
+        return self._shown
+
+
+def test_public_names_and_signatures_are_those_of_the_list() -> None:
+    """A change is meant, or breaks somebody: PGIG_WRITE_PUBLIC=1 writes the list anew, for review."""
+    found = "".join(f"{line}\n" for name, value in public() for line in described(name, value))
+    if os.environ.get("PGIG_WRITE_PUBLIC"):
+        LIST.write_text(found)
+    assert found == LIST.read_text()
+
+
+WITH_EXAMPLES = "pgig.degradation.Protocol", "pgig.degradation.PatchGrid", "pgig.measures.Setting"
+
+
+def with_examples() -> list[Any]:
+    """All of `pgig`, the functions of its modules, and Captum's classes in one."""
+    found = [
+        pytest.param(value, id=name) for name, value in public()
+        if (name != "pgig.METHODS" and (name.count(".") == 1 or inspect.isfunction(value) or name in WITH_EXAMPLES)
+        and name.rpartition(".")[2] not in ("register", "aopc", "auc")) or name == "pgig.register"
+    ]  # fmt: skip
+    return [*found, pytest.param(pgig.captum, id="pgig.captum")]
+
+
+@pytest.mark.parametrize("value", with_examples())
+def test_the_docstring_of_a_public_name_has_an_example_that_runs(
+    value: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGIG_CACHE", str(tmp_path))
+    torch.manual_seed(0)
+    before = set(known_explainers())
+    names = {"pgig": pgig, "torch": torch}
+    (test,) = doctest.DocTestFinder(recurse=False).find(value, value.__name__, globs=names)
+    assert test.examples
+    flags = doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL
+    with warnings.catch_warnings():
+        results = doctest.DocTestRunner(optionflags=flags).run(test)
+    for registered in set(known_explainers()) - before:
+        unregister(registered)
+    assert results.failed == 0
+
+
+@pytest.mark.parametrize(("name", "value"), [pytest.param(n, v, id=n) for n, v in public()])
+def test_every_public_name_says_what_it_is(name: str, value: Any) -> None:
+    if callable(value) and not _is_alias(value):
+        assert len((inspect.getdoc(value) or "").split()) >= 4, name
+
+
+def _is_alias(value: Any) -> bool:
+    return not (inspect.isclass(value) or inspect.isfunction(value))
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    root = LIST.parents[1]
+    citation, changes = (root / "CITATION.cff").read_text(), (root / "CHANGELOG.md").read_text()
+    version, released = re.search(r"^## \[(\d\S*)\] - (\S+)$", changes, re.M).groups()
+    assert pgig.__version__ == version
+    assert f"\nversion: {version}\ndate-released: {released}\n" in citation
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    folder = LIST.parents[1] / "docs" / "reference"
+    reference = (folder / "python.md").read_text() + (folder / "modules.md").read_text()
+    named = set(re.findall(r"^::: (\S+)$", reference, re.M)) | set(re.findall(r"`(pgig\.[\w.]+)`", reference))
+    assert {name for name, _ in public()} <= named
