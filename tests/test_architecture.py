@@ -183,28 +183,22 @@ def test_the_documents_show_what_is(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "docs"))
     import build
 
-    readme, properties = (ROOT / "README.md").read_text(), (ROOT / "docs" / "properties.md").read_text()
-    assert build.with_block(readme, "methods", build.methods_table()) == readme, "run `make docs`"
+    methods = (ROOT / "docs" / "concepts" / "methods.md").read_text()
+    properties = (ROOT / "docs" / "properties.md").read_text()
+    assert build.with_block(methods, "methods", build.methods_table()) == methods, "run `make docs`"
     measures = (ROOT / "docs" / "measures.md").read_text()
     assert build.with_block(measures, "measures", build.measures_table()) == measures, "run `make docs`"
     assert build.with_block(properties, "invariance", build.invariance_table()) == properties, "run `make docs`"
+    assert build.with_block(properties, "rewritings", build.rewritings_table()) == properties, "run `make docs`"
     assert build.broken_links() == []
 
 
 def test_the_readmes_python_names_exist():
     code = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
-    assert len(code) >= 2
+    assert code
     names = set(re.findall(r"pgig\.(\w+)\(", "".join(code)))
     assert names
     assert names <= set(pgig.__all__)
-
-
-def test_the_example_runs(monkeypatch, capsys):
-    monkeypatch.syspath_prepend(str(ROOT / "examples"))
-    import own_explainer
-
-    own_explainer.main(images=2)
-    assert "occlusion" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("arguments", [("--version",), ("--help",), *((name, "--help") for name in COMMANDS)])
