@@ -56,16 +56,19 @@ DECIDES_NOTHING = Planned("slow", SLOW, (*MAIN, *FURTHER)), Planned("stability",
 
 
 def plan(networks: Sequence[str]) -> Iterator[tuple[str, Planned, int]]:
-    """Networks, runs and their parts in the order of the budget.
+    """Networks, runs that decide, and their parts in the order of the budget.
 
-    All that decides on the first network, which chooses; then of the others, first parts of all of them, then second
-    ones, ...; at last what decides nothing.
+    All on the first network, which chooses; then of the others, first parts of all of them, then second ones, ...
     """
     chooses = [network for network in networks if network == NETWORKS[0]]
     for group in (chooses, [network for network in networks if network not in chooses]):
         for part in range(max(PARTS.values())):
             for network in group:
                 yield from ((network, planned, part) for planned in DECIDES if part < PARTS[planned.use])
+
+
+def plan_aside(networks: Sequence[str]) -> Iterator[tuple[str, Planned, int]]:
+    """What decides nothing, in the order of the budget."""
     for planned in DECIDES_NOTHING:
         for network in networks:
             yield from ((network, planned, part) for part in range(PARTS[planned.use]))

@@ -26,6 +26,7 @@ from settings import (
     STAGES,
     Planned,
     plan,
+    plan_aside,
     uses,
 )
 
@@ -45,12 +46,15 @@ def main(images: Path, weights: Path, out: Path, tables: Path, networks: Sequenc
     for name in EMBEDDED:
         if name in networks:
             run_generated(name, tables)
-    for name, planned, part in plan([name for name in networks if name not in EMBEDDED]):
+    real = [name for name in networks if name not in EMBEDDED]
+    for name, planned, part in plan(real):
         studies[name].run(planned, part)
-    for name in networks:
-        if name not in (*EMBEDDED, ASIDE):
+    for name in real:
+        if name != ASIDE:
             run_pattern_data(name, given.get(name), measured_photographs(images), tables / "patterns")
             studies[name].randomise(tables / "randomised")
+    for name, planned, part in plan_aside(real):
+        studies[name].run(planned, part)
 
 
 def photographs_in(images: Path) -> list[Path]:
