@@ -15,6 +15,8 @@ import torch
 
 import pgig
 from pgig.explainers.registry import known_explainers, unregister
+from pgig.measures import JUDGES
+from pgig.records.measures import MEASURES
 
 LIST = Path(__file__).with_name("public_names.txt")
 MODULES = "captum", "degradation", "incremental", "measures", "quantus", "synthetic", "vision"
@@ -71,16 +73,13 @@ def test_public_names_and_signatures_are_those_of_the_list() -> None:
     assert found == LIST.read_text()
 
 
-WITH_EXAMPLES = "pgig.degradation.Protocol", "pgig.degradation.PatchGrid", "pgig.measures.Setting"
+def _is_alias(value: Any) -> bool:
+    return not (inspect.isclass(value) or inspect.isfunction(value))
 
 
 def with_examples() -> list[Any]:
-    """All of `pgig`, the functions of its modules, and Captum's classes in one."""
-    found = [
-        pytest.param(value, id=name) for name, value in public()
-        if (name != "pgig.METHODS" and (name.count(".") == 1 or inspect.isfunction(value) or name in WITH_EXAMPLES)
-        and name.rpartition(".")[2] not in ("register", "aopc", "auc")) or name == "pgig.register"
-    ]  # fmt: skip
+    """All that can be called, and Captum's classes once more in one."""
+    found = [pytest.param(value, id=name) for name, value in public() if not _is_alias(value)]
     return [*found, pytest.param(pgig.captum, id="pgig.captum")]
 
 
@@ -90,7 +89,7 @@ def test_the_docstring_of_a_public_name_has_an_example_that_runs(
 ) -> None:
     monkeypatch.setenv("PGIG_CACHE", str(tmp_path))
     torch.manual_seed(0)
-    before = set(known_explainers())
+    before, measures = set(known_explainers()), set(MEASURES)
     names = {"pgig": pgig, "torch": torch}
     (test,) = doctest.DocTestFinder(recurse=False).find(value, value.__name__, globs=names)
     assert test.examples
@@ -99,17 +98,15 @@ def test_the_docstring_of_a_public_name_has_an_example_that_runs(
         results = doctest.DocTestRunner(optionflags=flags).run(test)
     for registered in set(known_explainers()) - before:
         unregister(registered)
+    for registered in set(MEASURES) - measures:
+        del MEASURES[registered], JUDGES[registered]
     assert results.failed == 0
 
 
 @pytest.mark.parametrize(("name", "value"), [pytest.param(n, v, id=n) for n, v in public()])
 def test_every_public_name_says_what_it_is(name: str, value: Any) -> None:
-    if callable(value) and not _is_alias(value):
+    if not _is_alias(value):
         assert len((inspect.getdoc(value) or "").split()) >= 4, name
-
-
-def _is_alias(value: Any) -> bool:
-    return not (inspect.isclass(value) or inspect.isfunction(value))
 
 
 def test_the_version_is_the_same_everywhere() -> None:

@@ -21,12 +21,20 @@ _WIDE = NormalDist().inv_cdf((1 + LEVEL) / 2)
 
 
 def auc(curves: Any) -> NDArray[numpy.float64]:  # [..., L + 1] -> [...]
-    """The area under the curve: the mean of f_0 .. f_L. Lower is better where the most important goes first."""
+    """The area under the curve: the mean of f_0 .. f_L. Lower is better where the most important goes first.
+
+    >>> pgig.degradation.auc([1.0, 0.5, 0.0]).item()
+    0.5
+    """
     return numpy.asarray(numpy.asarray(curves, dtype=numpy.float64).mean(-1))
 
 
 def aopc(curves: Any) -> NDArray[numpy.float64]:  # [..., L + 1] -> [...]
-    """The area over the curve: the mean of f_0 - f_k. Higher is better."""
+    """The area over the curve: the mean of f_0 - f_k. Higher is better.
+
+    >>> pgig.degradation.aopc([1.0, 0.5, 0.0]).item()
+    0.5
+    """
     array = numpy.asarray(curves, dtype=numpy.float64)
     return numpy.asarray((array[..., :1] - array).mean(-1))
 

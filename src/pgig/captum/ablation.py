@@ -61,7 +61,15 @@ Cover = Mapping[int, Region]  # what is taken away at once, by member
 
 
 class FeatureAblation(Attribution):
-    """The fall of the score when a feature, or a group of them, is replaced by the baseline."""
+    """The fall of the score when a feature, or a group of them, is replaced by the baseline.
+
+    >>> from pgig.captum import FeatureAblation
+    >>> x, linear = torch.tensor([[2.0, 5.0]]), lambda x: x[:, 0] - 3 * x[:, 1]
+    >>> FeatureAblation(linear).attribute(x)
+    tensor([[  2., -15.]])
+    >>> FeatureAblation(linear).attribute(x, feature_mask=torch.tensor([[0, 0]]))  # both in one group
+    tensor([[-13., -13.]])
+    """
 
     @property
     def multiplies_by_inputs(self) -> bool:

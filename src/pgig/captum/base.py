@@ -18,7 +18,12 @@ from pgig.subject.scores import Explained, Score, Target
 
 
 class Attribution:
-    """What all classes here share: the model, and Captum's reading of target, score and errors."""
+    """What all classes here share: the model, and Captum's reading of target, score and errors.
+
+    >>> from pgig.captum import Saliency
+    >>> Saliency.get_name(), Saliency(torch.nn.Linear(2, 3)).has_convergence_delta()
+    ('Saliency', False)
+    """
 
     name: ClassVar[str]  # in pgig.METHODS, where it is one of them
     attribute: Callable[..., Any]
@@ -100,7 +105,13 @@ class Attribution:
 
 
 class Saliency(Attribution):
-    """The vanilla gradient, absolute by default."""
+    """The vanilla gradient, absolute by default.
+
+    >>> from pgig.captum import Saliency
+    >>> x, linear = torch.tensor([[2.0, 5.0]]), lambda x: x[:, 0] - 3 * x[:, 1]
+    >>> Saliency(linear).attribute(x), Saliency(linear).attribute(x, abs=False)
+    (tensor([[1., 3.]]), tensor([[ 1., -3.]]))
+    """
 
     name = "gradient"
 
@@ -121,13 +132,25 @@ class AtInput(Attribution):
 
 
 class InputXGradient(AtInput):
-    """The gradient times the input."""
+    """The gradient times the input.
+
+    >>> from pgig.captum import InputXGradient
+    >>> x, linear = torch.tensor([[2.0, 5.0]]), lambda x: x[:, 0] - 3 * x[:, 1]
+    >>> InputXGradient(linear).attribute(x)
+    tensor([[  2., -15.]])
+    """
 
     name = "gradient_x_input"
 
 
 class GuidedBackprop(AtInput):
-    """Guided backpropagation; ReLUs are found whether they are modules or functions, reused or in place."""
+    """Guided backpropagation; ReLUs are found whether they are modules or functions, reused or in place.
+
+    >>> from pgig.captum import GuidedBackprop
+    >>> model = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.ReLU(), torch.nn.Linear(4, 3)).eval()
+    >>> GuidedBackprop(model).attribute(torch.ones(5, 2), target=2).shape
+    torch.Size([5, 2])
+    """
 
     name = "guided_backprop"
 
@@ -141,7 +164,13 @@ class GuidedBackprop(AtInput):
 
 
 class Random(AtInput):
-    """Uniform noise, a control. seed: None takes one from torch's global generator at each call."""
+    """Uniform noise, a control. seed: None takes one from torch's global generator at each call.
+
+    >>> from pgig.captum import Random
+    >>> x, linear = torch.tensor([[2.0, 5.0]]), lambda x: x[:, 0] - 3 * x[:, 1]
+    >>> torch.equal(Random(linear, seed=0).attribute(x), Random(linear, seed=0).attribute(x))
+    True
+    """
 
     name = "random"
 
@@ -167,12 +196,26 @@ class WithPatterns(Attribution):
 
 
 class PatternAttribution(WithPatterns, AtInput):
-    """The gradient under w * p. `start="score"` is the paper's choice for images."""
+    """The gradient under w * p. `start="score"` is the paper's choice for images.
+
+    >>> from pgig.captum import PatternAttribution
+    >>> model = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.ReLU(), torch.nn.Linear(4, 3)).eval()
+    >>> patterns = pgig.estimate_patterns(model, [torch.randn(500, 2)])
+    >>> PatternAttribution(model, patterns).attribute(torch.ones(5, 2), target=2).shape
+    torch.Size([5, 2])
+    """
 
     name = "pattern_attribution"
 
 
 class PatternNet(WithPatterns, AtInput):
-    """The gradient under p in place of w."""
+    """The gradient under p in place of w.
+
+    >>> from pgig.captum import PatternNet
+    >>> model = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.ReLU(), torch.nn.Linear(4, 3)).eval()
+    >>> patterns = pgig.estimate_patterns(model, [torch.randn(500, 2)])
+    >>> PatternNet(model, patterns).attribute(torch.ones(5, 2), target=2).shape
+    torch.Size([5, 2])
+    """
 
     name = "patternnet"

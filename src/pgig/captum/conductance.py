@@ -73,7 +73,14 @@ class _AlongInputs(LayerAttribution):
 
 
 class InternalInfluence(_AlongInputs):
-    """The mean gradient to the layer along the inputs' path (Leino et al. 2018)."""
+    """The mean gradient to the layer along the inputs' path (Leino et al. 2018).
+
+    >>> from pgig.captum import InternalInfluence
+    >>> model = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.ReLU(), torch.nn.Linear(4, 3)).eval()
+    >>> influence = InternalInfluence(model, model[1]).attribute(torch.ones(5, 2), target=2)
+    >>> torch.allclose(influence, model[2].weight[2].expand(5, 4))  # the layer is followed by a linear one
+    True
+    """
 
     def attribute(
         self,
@@ -98,7 +105,15 @@ class InternalInfluence(_AlongInputs):
 
 
 class LayerConductance(_AlongInputs):
-    """The flow through the layer along the inputs' path (Dhamdhere et al. 2018)."""
+    """The flow through the layer along the inputs' path (Dhamdhere et al. 2018).
+
+    >>> from pgig.captum import LayerConductance
+    >>> model = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.ReLU(), torch.nn.Linear(4, 3)).eval()
+    >>> method = LayerConductance(model, model[1])
+    >>> terms, delta = method.attribute(torch.ones(5, 2), target=2, return_convergence_delta=True)
+    >>> terms.shape, bool((delta.abs() < 0.01).all())
+    (torch.Size([5, 4]), True)
+    """
 
     @property
     def multiplies_by_inputs(self) -> bool:

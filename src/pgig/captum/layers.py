@@ -99,7 +99,13 @@ class LayerAttribution(Attribution):
 
 
 class LayerActivation(LayerAttribution):
-    """What the layer gives."""
+    """What the layer gives.
+
+    >>> from pgig.captum import LayerActivation
+    >>> model = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.ReLU(), torch.nn.Linear(4, 3)).eval()
+    >>> LayerActivation(model, model[0]).attribute(torch.ones(5, 2)).shape
+    torch.Size([5, 4])
+    """
 
     @property
     def multiplies_by_inputs(self) -> bool:
@@ -118,7 +124,14 @@ class LayerActivation(LayerAttribution):
 
 
 class LayerGradientXActivation(LayerAttribution):
-    """What the layer gives times its gradient."""
+    """What the layer gives times its gradient.
+
+    >>> from pgig.captum import LayerGradientXActivation
+    >>> model = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.ReLU(), torch.nn.Linear(4, 3)).eval()
+    >>> terms = LayerGradientXActivation(model, model[1]).attribute(torch.ones(5, 2), target=2)
+    >>> torch.allclose(terms.sum(1) + model[2].bias[2], model(torch.ones(5, 2))[:, 2])
+    True
+    """
 
     def __init__(
         self, forward_func: Forward, layer: Layers, device_ids: Any = None, multiply_by_inputs: bool = True
@@ -151,7 +164,15 @@ class LayerGradientXActivation(LayerAttribution):
 
 
 class LayerIntegratedGradients(LayerGradientXActivation):
-    """Integrated gradients from what the layer gives for the baseline to what it gives for the input."""
+    """Integrated gradients from what the layer gives for the baseline to what it gives for the input.
+
+    >>> from pgig.captum import LayerIntegratedGradients
+    >>> model = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.ReLU(), torch.nn.Linear(4, 3)).eval()
+    >>> method = LayerIntegratedGradients(model, model[1])
+    >>> terms, delta = method.attribute(torch.ones(5, 2), target=2, return_convergence_delta=True)
+    >>> terms.shape, bool((delta.abs() < 1e-5).all())
+    (torch.Size([5, 4]), True)
+    """
 
     def has_convergence_delta(self) -> bool:
         return True

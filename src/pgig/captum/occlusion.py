@@ -25,6 +25,11 @@ class Occlusion(FeatureAblation):
 
     Images of a module, one tensor, under windows through all channels are computed by what a window reaches, where
     the model can be treated so: the same numbers to rounding, and `perturbations_per_eval` does not matter.
+
+    >>> from pgig.captum import Occlusion
+    >>> x, total = torch.tensor([[1.0, 2.0, 3.0, 4.0]]), lambda x: x.sum(1)
+    >>> Occlusion(total).attribute(x, sliding_window_shapes=(2,), strides=(2,))
+    tensor([[3., 3., 7., 7.]])
     """
 
     def attribute(  # type: ignore[override]

@@ -28,7 +28,13 @@ def quadrature_of(method: str) -> Quadrature:
 
 
 class IntegratedGradients(Attribution):
-    """Integrated gradients: along a line from the baseline, by default 50 Gauss-Legendre steps as Captum's."""
+    """Integrated gradients: along a line from the baseline, by default 50 Gauss-Legendre steps as Captum's.
+
+    >>> from pgig.captum import IntegratedGradients
+    >>> x, product = torch.tensor([[2.0, 5.0]]), lambda x: x[:, 0] * x[:, 1]
+    >>> IntegratedGradients(product).attribute(x)  # of the ten, half each
+    tensor([[5.0000, 5.0000]])
+    """
 
     name = "integrated_gradients"
 
@@ -68,7 +74,18 @@ class IntegratedGradients(Attribution):
 
 
 class PGIG(WithPatterns, IntegratedGradients):
-    """Integrated gradients under the pattern rule. `start="score"` is the paper's choice for images."""
+    """Integrated gradients under the pattern rule. `start="score"` is the paper's choice for images.
+
+    >>> from pgig.captum import PGIG, IntegratedGradients
+    >>> model = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.ReLU(), torch.nn.Linear(4, 3)).eval()
+    >>> patterns = pgig.estimate_patterns(model, [torch.randn(500, 2)])
+    >>> PGIG(model, patterns).attribute(torch.ones(5, 2), target=2).shape
+    torch.Size([5, 2])
+    >>> plain = {name: torch.ones_like(pattern) for name, pattern in patterns.items()}  # then w * p is w
+    >>> x = torch.ones(5, 2)
+    >>> torch.allclose(PGIG(model, plain).attribute(x, target=2), IntegratedGradients(model).attribute(x, target=2))
+    True
+    """
 
     name = "pgig"
 
@@ -84,7 +101,16 @@ class PGIG(WithPatterns, IntegratedGradients):
 
 
 class IntegratedPatternAttribution(PGIG):
-    """PGIG without the factor x - x0."""
+    """PGIG without the factor x - x0.
+
+    >>> from pgig.captum import PGIG, IntegratedPatternAttribution
+    >>> model = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.ReLU(), torch.nn.Linear(4, 3)).eval()
+    >>> patterns = pgig.estimate_patterns(model, [torch.randn(500, 2)])
+    >>> x = torch.randn(5, 2)
+    >>> without = IntegratedPatternAttribution(model, patterns).attribute(x, target=2)
+    >>> torch.allclose(x * without, PGIG(model, patterns).attribute(x, target=2))
+    True
+    """
 
     name = "integrated_pattern_attribution"
 
@@ -93,7 +119,13 @@ class IntegratedPatternAttribution(PGIG):
 
 
 class SmoothGradIG(IntegratedGradients):
-    """Integrated gradients to noisy copies of the input; the noise is set where the class is made, or the paper's."""
+    """Integrated gradients to noisy copies of the input; the noise is set where the class is made, or the paper's.
+
+    >>> from pgig.captum import SmoothGradIG
+    >>> x, product = torch.tensor([[2.0, 5.0]]), lambda x: x[:, 0] * x[:, 1]
+    >>> SmoothGradIG(product, nt_samples=4, stdevs=0.1, seed=0).attribute(x).shape
+    torch.Size([1, 2])
+    """
 
     name = "smoothgrad_ig"
 

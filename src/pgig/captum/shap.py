@@ -21,6 +21,11 @@ class GradientShap(Attribution):
     """Expected gradients: a random place on the line from a random baseline, for noisy copies of the inputs.
 
     seed: None takes one from torch's global generator at each call.
+
+    >>> from pgig.captum import GradientShap
+    >>> x, linear = torch.tensor([[2.0, 5.0]]), lambda x: x[:, 0] - 3 * x[:, 1]
+    >>> GradientShap(linear, seed=0).attribute(x, baselines=torch.zeros(10, 2))
+    tensor([[  2., -15.]])
     """
 
     name = "expected_gradients"
@@ -98,7 +103,13 @@ class _InputBaselineXGradient(Attribution):
 
 
 class ExpectedGradients(Attribution):
-    """Expected gradients with the paper's 49 references and no noise."""
+    """Expected gradients with the paper's 49 references and no noise.
+
+    >>> from pgig.captum import ExpectedGradients
+    >>> x, linear = torch.tensor([[2.0, 5.0]]), lambda x: x[:, 0] - 3 * x[:, 1]
+    >>> ExpectedGradients(linear, seed=0).attribute(x, baselines=torch.ones(10, 2)).round(decimals=3)
+    tensor([[  1., -12.]])
+    """
 
     name = "expected_gradients"
 

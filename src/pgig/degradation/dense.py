@@ -15,7 +15,13 @@ Scored = Callable[[Tensor, Tensor], Tensor]
 
 
 class Evaluator(Protocol):
-    """Anything that computes the curves of rankings."""
+    """Anything that computes the curves of rankings: one of your own goes wherever pgig's go.
+
+    >>> from pgig.degradation import DenseEvaluator, Evaluator, scored_by
+    >>> evaluator: Evaluator = DenseEvaluator(scored_by(pgig.synthetic.embedded("plain"), "logit"))
+    >>> evaluator.name
+    'dense'
+    """
 
     name: str
 
@@ -34,7 +40,15 @@ class Evaluator(Protocol):
 
 
 class DenseEvaluator:
-    """Batched over images and methods: pairs of them go through their steps side by side."""
+    """Batched over images and methods: pairs of them go through their steps side by side.
+
+    >>> from pgig.degradation import DenseEvaluator, PatchGrid, scored_by
+    >>> model, x, target = pgig.synthetic.embedded("plain"), torch.rand(2, 3, 64, 64), torch.tensor([0, 3])
+    >>> evaluator, filled = DenseEvaluator(scored_by(model, "probability")), torch.zeros_like(x)
+    >>> orders = torch.tensor([[[[5], [0]]], [[[1], [2]]]])  # of one method: two patches of each image, one a step
+    >>> evaluator.curves(x, filled, orders, target, PatchGrid(64, 64, patch=9)).shape
+    torch.Size([2, 1, 3])
+    """
 
     name = "dense"
 

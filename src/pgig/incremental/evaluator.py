@@ -23,6 +23,16 @@ class IncrementalEvaluator:
     """Batched over images and methods: `rows` pairs of them go through their steps side by side.
 
     whole: who takes over where a step changes so much of the image that windows cost more than whole passes.
+
+    >>> from pgig.degradation import PatchGrid
+    >>> from pgig.incremental import IncrementalEvaluator, plan_of
+    >>> model, x, target = pgig.synthetic.embedded("plain"), torch.rand(1, 3, 64, 64), torch.tensor([2])
+    >>> evaluator = IncrementalEvaluator(plan_of(model, x), lambda scores, of: scores[range(len(of)), of])
+    >>> orders = torch.tensor([[[[5], [0], [1]]]])  # one image, one method, three steps of a patch each
+    >>> curves = evaluator.curves(x, torch.zeros_like(x), orders, target, PatchGrid(64, 64, patch=9))
+    >>> x[..., :9, 9:18] = x[..., :9, :9] = x[:, :, :9, 45:54] = 0  # patches 1, 0 and 5
+    >>> torch.allclose(curves[0, 0, 3].float(), model(x)[0, 2], atol=1e-4)
+    True
     """
 
     name = "incremental"

@@ -17,7 +17,15 @@ from pgig.network.outputs import answer_of
 
 
 class TracingError(PgigError):
-    """Why a model cannot be seen as a graph."""
+    """Why a model cannot be seen as a graph.
+
+    >>> class Undecided(torch.nn.Module):
+    ...     def forward(self, x):
+    ...         return x.flatten(1) if x.sum() > 0 else -x.flatten(1)
+    >>> pgig.incremental.plan_of(Undecided().eval(), torch.rand(1, 3, 16, 16))
+    Traceback (most recent call last):
+    pgig.incremental.export.TracingError: ...
+    """
 
 
 _OVER_THE_BATCH = torch.ops.aten._native_batch_norm_legit.no_stats, torch.ops.aten._native_batch_norm_legit.default

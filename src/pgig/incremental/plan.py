@@ -25,6 +25,13 @@ Boxes = NDArray[numpy.int64]  # [e, 2 axes, (lo, hi)]
 
 @dataclass
 class Plan:
+    """A model as steps that compute windows of their maps anew, in place of the whole: see `plan_of`.
+
+    >>> plan = pgig.incremental.plan_of(pgig.synthetic.embedded("plain"), torch.rand(1, 3, 64, 64))
+    >>> plan.reasons, plan.bytes_per_row < 1_000_000
+    ((), True)
+    """
+
     steps: list[Step]
     outputs: tuple[int, ...]  # the steps whose maps the rest is computed from
     rest: fx.GraphModule  # of those maps: what the model returns

@@ -19,7 +19,15 @@ Curves = dict[str, NDArray[numpy.float64]]
 
 @dataclass(frozen=True)
 class Degradation:
-    """Records are the curves [n, steps + 1] of every method."""
+    """Records are the curves [n, steps + 1] of every method.
+
+    >>> from pgig.measures import Degradation, judge
+    >>> model, x, target = pgig.synthetic.embedded("plain"), torch.rand(2, 3, 64, 64), torch.tensor([0, 3])
+    >>> maps = {"gradient": pgig.attribute("gradient", model, x, target)}
+    >>> found = judge("morf", model, x, target, maps, by=Degradation(pgig.degradation.Protocol(steps=10)))
+    >>> found["gradient"]["AUC"].shape
+    (2,)
+    """
 
     protocol: Protocol = field(default_factory=Protocol)
     evaluator: Evaluator | None = None  # without, the setting's

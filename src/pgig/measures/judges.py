@@ -64,7 +64,18 @@ def judge_of(asked: AskedMeasure) -> Judge:
 
 
 def register(measure: Measure, judge: Judge) -> None:
-    """Make a measure of your own known by its name."""
+    """Make a measure of your own known by its name, to `pgig.measure` and to commands.
+
+    judge: records [n, ...] of every method, from a subject, images [n, ...], targets [n], maps by method and a context.
+
+    >>> from pgig.records.measure import Column, Measure
+    >>> share = Column("top share", lambda found, _: found.max(1) / found.sum(1), "higher")
+    >>> def mass(subject, x, target, attributions, context):
+    ...     return {name: a.abs().flatten(1).numpy() for name, a in attributions.items()}
+    >>> pgig.measures.register(Measure("top", "The largest attribution's share", (share,), "share"), mass)
+    >>> pgig.measures.judge("top", torch.nn.Linear(2, 1), torch.ones(1, 2), 0, {"mine": torch.tensor([[3.0, 1.0]])})
+    {'mine': {'top share': array([0.75], dtype=float32)}}
+    """
     if measure.name in MEASURES:
         raise PgigError(f"there is a measure named {measure.name!r} already")
     MEASURES[measure.name], JUDGES[measure.name] = measure, judge

@@ -33,6 +33,14 @@ class Degradation(Metric):  # type: ignore[type-arg]
 
     The paper's protocol by default: 100 patches of 9 pixels, each by its own mean, the probability as score. The
     curves of the last call are in `curves`, [images, steps + 1]; which evaluator was taken, and why, in `note`.
+
+    >>> from pgig.quantus import Degradation
+    >>> model, x, y = pgig.synthetic.embedded("plain"), torch.rand(2, 3, 64, 64), torch.tensor([0, 3])
+    >>> maps = pgig.attribute("gradient", model, x, y).sum(1, keepdim=True)
+    >>> metric = Degradation(patch_size=8, regions_evaluation=10)
+    >>> areas = metric(model, x.numpy(), y.numpy(), maps.numpy(), device="cpu")
+    >>> len(areas), metric.curves.shape
+    (2, (2, 11))
     """
 
     name = "Degradation"

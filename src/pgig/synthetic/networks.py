@@ -14,7 +14,11 @@ _WIDTHS = 24, 32, 48, 64
 
 
 class SmallVGG(nn.Module):
-    """Convolutions with ReLU and pooling between, and two linear layers, as VGG has them; 64 x 64 images."""
+    """Convolutions with ReLU and pooling between, and two linear layers, as VGG has them; 64 x 64 images.
+
+    >>> pgig.synthetic.SmallVGG("bn").eval()(torch.rand(2, 3, 64, 64)).shape  # without weights: `embedded` has them
+    torch.Size([2, 5])
+    """
 
     def __init__(self, variant: Variant = "plain") -> None:
         super().__init__()

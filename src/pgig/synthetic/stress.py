@@ -47,6 +47,16 @@ class Verdict:
 
 @dataclass(frozen=True)
 class StressTest:
+    """A signal and a distractor with the truth beside them, and what methods say of the two: see `stress_test`.
+
+    >>> test = pgig.synthetic.stress_test(["pgig", "integrated_gradients"])
+    >>> verdicts = test.verdicts()
+    >>> verdicts["pgig"].distractor < verdicts["integrated_gradients"].distractor
+    True
+    >>> list(test.columns())[:5]
+    ['z', 'x1', 'x2', 'target', 'y']
+    """
+
     z: Tensor  # [n], the signal
     x: Tensor  # [n, 2]
     target: Tensor  # [n], what the model would say without noise

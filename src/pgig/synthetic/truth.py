@@ -30,7 +30,14 @@ _BATCH = 16
 
 @dataclass(frozen=True)
 class TruthTest:
-    """What a test found, image by image."""
+    """What a test found, image by image: see `truth_test`.
+
+    >>> test = pgig.synthetic.truth_test("white", ["gradient", "pgig"], images=4)
+    >>> sorted(test.table()), test.examples.x.shape[1:]
+    (['chance', 'gradient', 'pgig'], torch.Size([3, 64, 64]))
+    >>> all(0 <= pair.p <= 1 for pair in test.against("pgig")["gradient"].values())
+    True
+    """
 
     setting: str
     accuracy: float  # of the model on the images drawn; those it gets wrong are not explained

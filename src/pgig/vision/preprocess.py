@@ -28,6 +28,11 @@ class Preprocess:
     Or, with fit="squash", both sides to `size`, whatever that does to the image's proportions.
     The defaults are torchvision's for ImageNet. Images of more than `max_pixels` are refused; those within take at most
     about 16 bytes of memory a pixel while they are read.
+
+    >>> from pgig.vision import Preprocess
+    >>> small = Preprocess(size=96, resize=110)
+    >>> small.mean, small.fit
+    ((0.485, 0.456, 0.406), 'crop')
     """
 
     size: int = 224
