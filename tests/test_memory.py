@@ -33,7 +33,7 @@ print(next(line for line in lines if line.startswith("VmHWM")).split()[1])
 """
 
 
-# one arena that gives back what is freed: left alone, glibc lays out the same blocks otherwise, by up to 60 MB, each run
+# one arena that gives back what is freed: left alone, glibc lays out the same blocks by up to 60 MB otherwise each run
 STEADY = {
     "OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1", "MALLOC_TRIM_THRESHOLD_": "0", "MALLOC_MMAP_THRESHOLD_": "65536",
 }  # fmt: skip
