@@ -254,3 +254,16 @@ def test_pgig_is_drawn_with_its_sign_when_asked(folder):
     first, second = (Image.open(folder / out / "cat" / "pgig.png").tobytes() for out in ("a", "b"))
     assert first != second
     assert "the other way round" in (folder / "b" / "index.html").read_text()
+
+
+def test_a_single_output_has_no_share(folder):
+    (folder / "single.py").write_text(FACTORY + "\ndef one():\n    return nn.Sequential(make(), nn.Linear(6, 1))\n")
+    call = ("explain", "cat.png", "--model", "single:one", *SMALL[2:], "--methods", "gradient,occlusion")
+    refused = run(folder, *call)
+    assert refused.returncode == 2
+    assert "the probability of a single output is always 1" in refused.stderr
+    done = run(folder, *call, "--score", "logit")
+    assert done.returncode == 0, done.stderr
+    assert "100" not in done.stdout
+    assert "100 %" not in (folder / "explained" / "index.html").read_text()
+    assert "logit" in (folder / "explained" / "index.html").read_text()

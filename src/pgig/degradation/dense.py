@@ -9,6 +9,7 @@ from torch import Tensor
 from pgig.degradation.grid import PatchGrid
 from pgig.errors import PgigError
 from pgig.network.outputs import answer_of
+from pgig.subject.scores import ALWAYS_SURE
 
 # what the model says of images, as one number each in the classes given: [b, ...], [b] -> [b]; or in several for each
 Scored = Callable[[Tensor, Tensor], Tensor]
@@ -117,5 +118,8 @@ def check_score(score: str) -> None:
 
 def score_of(output: Tensor, targets: Tensor, score: str) -> Tensor:  # [b, classes], [b] -> [b]; or [b, k] -> [b, k]
     """One number for each row of a model's output, or for each of several classes."""
-    output = output.double().softmax(1) if score == "probability" else output
+    if score == "probability":
+        if output.shape[1] == 1:
+            raise PgigError(ALWAYS_SURE)
+        output = output.double().softmax(1)
     return output.gather(1, targets.reshape(len(targets), -1)).reshape(targets.shape)

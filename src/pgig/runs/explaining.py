@@ -34,6 +34,7 @@ from pgig.runs.explain import (
 )
 from pgig.runs.picture_queue import PictureQueue
 from pgig.runs.questions import Question, questions_of
+from pgig.subject.scores import ALWAYS_SURE
 from pgig.subject.subject import Subject
 from pgig.vision.classes import default_classes, name_of
 from pgig.vision.models import load_model, output_for
@@ -81,7 +82,9 @@ class Explaining:
         if classes and len(self._names) != count:
             raise PgigError(f"{classes} has {len(self._names)} names, and the model {count} classes")
         check_score(score)
-        self._most = max(5, top or 0)
+        if count == 1 and score == "probability":
+            raise PgigError(ALWAYS_SURE)
+        self._most, self._told = max(5, top or 0), 5 if count > 1 else 0  # the share of a single output is always 1
         self._one_by_one = batch_size in (1, "whole")
         self._ask = questions_of(targets, contrasts, top, self._names, count, score)
         file = patterns_file(lambda: module) if needed else None
@@ -132,7 +135,7 @@ class Explaining:
         picture = self._picture
         assert picture is not None
         likeliest = predictions(self._subject.module, picture, self._most)
-        named = [(name_of(index, self._names), index, share) for index, share in likeliest[:5]]
+        named = [(name_of(index, self._names), index, share) for index, share in likeliest[: self._told]]
         questions = self._ask([index for index, _ in likeliest])
         references = self._drawn_from if self._drawn_from is not None else self._others(picture)
         left_out: dict[str, str] = {}
@@ -204,11 +207,10 @@ class Explaining:
     def _title(
         self, picture: Picture, question: Question, named: Sequence[tuple[str, int, float]], value: float
     ) -> str:
-        name, _, share = named[0]
-        asked = (
-            f"; {question.told[0].lower()}{question.told[1:]}: {value:.3g}" if question.target != named[0][1] else ""
-        )
-        return f"{picture.name}: {name}, {share:.0%}{asked}"
+        found = [f"{named[0][0]}, {named[0][2]:.0%}"] if named else []
+        if not named or question.target != named[0][1]:
+            found.append(f"{question.told[0].lower()}{question.told[1:]}: {value:.3g}")
+        return f"{picture.name}: {'; '.join(found)}"
 
     def _lacks(self) -> dict[str, str]:
         return {name: f"it needs {what}" for what, names in self.lacking.items() for name in names}

@@ -14,6 +14,7 @@ from pgig.subject.inputs import all_finite
 
 Score = Literal["probability", "logit"] | Callable[[Any], Tensor]
 Index = int | tuple[int, ...]
+ALWAYS_SURE = "the probability of a single output is always 1 and has no gradient: use the score 'logit'"
 Target = Index | Sequence[Index] | Tensor | NDArray[Any] | None
 
 
@@ -80,7 +81,7 @@ class Explained:
         tensor = _as_tensor(output, len(rows))
         if self._score == "probability":
             if tensor.dim() == 1 or tensor.shape[1] == 1:
-                raise PgigError("the probability of a single output is always 1 and has no gradient: use score='logit'")
+                raise PgigError(ALWAYS_SURE)
             if not tensor.is_floating_point():
                 raise PgigError(f"the model returned {tensor.dtype}, which has no gradient")
             # in float32 a sure prediction is 1.0 exactly, and its gradient comes out wrong
