@@ -19,9 +19,8 @@ PAPER_ORDER: Mapping[str, int] = {
 }  # fmt: skip
 
 
-def settings_of(results: Results, images: Sequence[str] | None = None) -> dict[str, Run]:
+def settings_of(results: Results, methods: Sequence[str], images: Sequence[str] | None = None) -> dict[str, Run]:
     """Measures that count, by how many photographs they were measured on: runs, as a ranking takes them."""
-    methods = compared(results)
     found = {}
     counts = counting(results)
     for labels in ([label for label in counts if label in MAIN], [label for label in counts if label not in MAIN]):
@@ -33,14 +32,20 @@ def settings_of(results: Results, images: Sequence[str] | None = None) -> dict[s
 
 
 def compared(results: Results) -> list[str]:
-    """Methods that were measured by all that counts: the slow ones were not, on as many photographs as the rest."""
+    """Methods that were measured by all that counts, on as many photographs as `random` was."""
+    counts = counting(results)
+    return [m for m in results.methods if all(results.count(m, f) == results.count("random", f) for f in counts)]
+
+
+def begun(results: Results) -> list[str]:
+    """Methods that were measured by all that counts, on some photographs, without the slow ones."""
     slow = {named(method, "slow-0") for method in SLOW}
-    return [m for m in results.methods if m not in slow and all(results.is_measured(m, f) for f in counting(results))]
+    return [m for m in results.methods if m not in slow and all(results.count(m, f) for f in counting(results))]
 
 
 def counting(results: Results) -> list[str]:
     """The faithfulness measures that a network was measured by, so far."""
-    return [label for label in FAITHFULNESS if results.is_measured("random", label)]
+    return [label for label in FAITHFULNESS if results.count("random", label)]
 
 
 @dataclass(frozen=True)
@@ -62,10 +67,11 @@ class Network:
 
     results: Results
     images: tuple[str, ...] | None = None  # of these alone
+    with_begun: bool = False  # also methods of fewer photographs, all on those alone that they have in common
 
     @cached_property
     def runs(self) -> dict[str, Run]:
-        return settings_of(self.results, self.images)
+        return settings_of(self.results, (begun if self.with_begun else compared)(self.results), self.images)
 
     @cached_property
     def ranking(self) -> Ranking:

@@ -1,5 +1,6 @@
 """What was measured, read from the published tables."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -45,16 +46,17 @@ class Results:
             methods=tuple(methods), asked=asked, values=values, streamed={}, seconds={}, skipped={}, unsealed=0,
         )  # fmt: skip
 
-    def is_measured(self, method: str, label: str) -> bool:
-        return (method, label) in self._measured
+    def count(self, method: str, label: str) -> int:
+        """On how many photographs a method was measured so."""
+        return self._measured[method, label]
 
     @cached_property
     def _images(self) -> list[str]:
         return list(dict.fromkeys(image for image, _, _ in self.numbers))
 
     @cached_property
-    def _measured(self) -> set[tuple[str, str]]:
-        return {(method, label) for _, method, label in self.numbers}
+    def _measured(self) -> Counter[tuple[str, str]]:
+        return Counter((method, label) for _, method, label in self.numbers)
 
 
 def read_results(tables: Path, network: str) -> Results:

@@ -52,7 +52,14 @@ DECIDES = (
     Planned("further", QUICK, FURTHER),
     *(Planned(f"further-{name}", methods, FURTHER, patterns=name) for name, methods in OTHER_PATTERNS.items()),
 )
-DECIDES_NOTHING = Planned("slow", SLOW, (*MAIN, *FURTHER)), Planned("stability", QUICK, STABILITY)
+# Of the candidates, the one that was chosen and its control go on; the others stop where choosing ends, and behind the
+# second network's first parts.
+STOPPED = {f"candidates:{name}" for name in (
+    "mean_pgig", "expected_pgig", "smoothed_pgig", "consensus", "consensus_ipa", "expected_consensus",
+)}  # fmt: skip
+GOES_ON = tuple(method for method in QUICK if method not in STOPPED)
+CONFIRMS = Planned("main", GOES_ON, MAIN, "many"), Planned("further", GOES_ON, FURTHER)
+DECIDES_NOTHING = Planned("slow", SLOW, (*MAIN, *FURTHER)), Planned("stability", GOES_ON, STABILITY)
 
 
 def plan(networks: Sequence[str]) -> Iterator[tuple[str, Planned, int]]:
@@ -64,7 +71,9 @@ def plan(networks: Sequence[str]) -> Iterator[tuple[str, Planned, int]]:
     for group in (chooses, [network for network in networks if network not in chooses]):
         for part in range(max(PARTS.values())):
             for network in group:
-                yield from ((network, planned, part) for planned in DECIDES if part < PARTS[planned.use])
+                with_all = network == NETWORKS[0] or (network == NETWORKS[1] and part == 0)
+                runs = DECIDES if with_all else CONFIRMS
+                yield from ((network, planned, part) for planned in runs if part < PARTS[planned.use])
 
 
 def plan_aside(networks: Sequence[str]) -> Iterator[tuple[str, Planned, int]]:
@@ -75,7 +84,7 @@ def plan_aside(networks: Sequence[str]) -> Iterator[tuple[str, Planned, int]]:
 
 
 DRAWS, STAGES, RANDOMISED = 3, 8, 10  # of random weights; layers from the top down; photographs, of `few-0`
-RANDOMISED_METHODS = tuple(m for m in QUICK if "+" not in m and ":" not in m)
+RANDOMISED_METHODS = (*(m for m in QUICK if "+" not in m and ":" not in m), "pattern_consensus")
 ASIDE = "efficientnet_lite2"  # from randomisation and from the questions on patterns
 REFERENCES = 64  # photographs that expected gradients draw from, of those for patterns
 HELD_OUT = 50  # photographs for patterns that judge them

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from analysis import Network, chosen, compared, counting
+from analysis import Network, begun, chosen, compared, counting
 from measured import read_results
 from published import read_rows
 from settings import FAITHFULNESS
@@ -63,11 +63,16 @@ def blocks(found: Sequence[Network], tables: Path) -> dict[str, str]:
     """What stands in the text between << and >>."""
     selection, confirmation = (half(found, tables, which) for which in ("selection", "confirmation"))
     others = [(TITLES[n.results.network], n) for n in found if n.results.network != FIRST]
+    confirming = [
+        (f"{TITLES[n.results.network]}{', where all were measured' if part.with_begun else ''}", part)
+        for _, n in others for part in (n, Network(n.results, with_begun=True))
+        if not part.with_begun or set(begun(n.results)) > set(compared(n.results))
+    ]  # fmt: skip
     survivors, named = survivors_table(tables, [network.results.network for network in found])
     return {
         "images": images_table(found),
         "chosen": f"`{chosen(selection.standings)}`",
-        "candidates": candidates_table(selection, [("SqueezeNet 1.0, confirmation half", confirmation), *others]),
+        "candidates": candidates_table(selection, [("SqueezeNet 1.0, confirmation half", confirmation), *confirming]),
         "control": control_table([("SqueezeNet 1.0", next(n for n in found if n.results.network == FIRST)), *others]),
         "worse": worse_table(found),
         "networks": networks_table(found),

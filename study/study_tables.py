@@ -30,7 +30,7 @@ def images_table(found: Sequence[Network]) -> str:
     for network in found:
         results = network.results
         counts = [len(results.run(labels, ["random"]).images) for labels in (MAIN, FURTHER, STABILITY)]
-        slow = len(results.run(MAIN, ["igos"]).images) if results.is_measured("igos", "morf") else 0
+        slow = len(results.run(MAIN, ["igos"]).images) if results.count("igos", "morf") else 0
         rows.append([TITLES[results.network], *counts, slow])
     head = ["network", "MoRF, LeRF, insertion, deletion", "other faithfulness measures and fills", "stability"]
     return table([*head, "`smoothgrad_ig`, `igos`"], rows)
@@ -161,7 +161,7 @@ def slow_table(found: Sequence[Network]) -> str:
     """smoothgrad_ig and igos beside the rest: their places on the same images."""
     rows = []
     for network in found:
-        slow = [m for m in ("smoothgrad_ig", "igos") if network.results.is_measured(m, "morf")]
+        slow = [m for m in ("smoothgrad_ig", "igos") if network.results.count(m, "morf")]
         if not slow:
             continue
         methods = [*network.ranking.methods, *slow]
@@ -174,7 +174,7 @@ def slow_table(found: Sequence[Network]) -> str:
 
 def stability_table(found: Sequence[Network]) -> str:
     rows: dict[str, list[object]] = {}
-    shown = [n for n in found if n.results.is_measured("pgig", "max_sensitivity")]
+    shown = [n for n in found if n.results.count("pgig", "max_sensitivity")]
     for network in shown:
         run = network.results.run(STABILITY)
         for method, values in zip(run.methods, run.ranked_by(STABILITY[0]).T, strict=True):
