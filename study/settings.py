@@ -11,7 +11,7 @@ CANDIDATES = tuple(f"candidates:{name}" for name in ("mean_pgig", "expected_pgig
 QUICK = (
     "random", "gradient", "gradient_x_input", "integrated_gradients", "vargrad", "smoothgrad_squared",
     "expected_gradients", "guided_backprop", "pattern_attribution", "pgig", "smoothgrad", "smooth_taylor", "patternnet",
-    "integrated_pattern_attribution", *BY_MAGNITUDE, "occlusion", *CANDIDATES,
+    "integrated_pattern_attribution", *BY_MAGNITUDE, "candidates:occlusion", *CANDIDATES,
 )  # fmt: skip
 SLOW = "smoothgrad_ig", "igos"  # on the few photographs only
 # under other patterns than those by tracing; the files are named so

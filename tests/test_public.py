@@ -3,10 +3,12 @@
 import doctest
 import inspect
 import os
+import pydoc
 import re
 import warnings
 from collections.abc import Iterator
 from importlib import import_module
+from inspect import Parameter
 from pathlib import Path
 from typing import Any
 
@@ -103,10 +105,35 @@ def test_the_docstring_of_a_public_name_has_an_example_that_runs(
     assert results.failed == 0
 
 
-@pytest.mark.parametrize(("name", "value"), [pytest.param(n, v, id=n) for n, v in public()])
-def test_every_public_name_says_what_it_is(name: str, value: Any) -> None:
-    if not _is_alias(value):
-        assert len((inspect.getdoc(value) or "").split()) >= 4, name
+CALLABLE = [pytest.param(n, v, id=n) for n, v in public() if not _is_alias(v)]
+
+
+@pytest.mark.parametrize(("name", "value"), CALLABLE)
+def test_every_public_name_says_what_it_is_and_takes_and_what_goes_wrong(name: str, value: Any) -> None:
+    told = inspect.getdoc(value) or ""
+    assert len(told.split()) >= 4
+    if inspect.isclass(value) and issubclass(value, Exception | Warning):
+        return
+    for taken, parameter in inspect.signature(value).parameters.items():
+        if parameter.kind not in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD):
+            assert re.search(rf"\b{taken}\b", told), taken
+    assert re.search(r"(?i)\b(raises?|errors?)\b", told), "what goes wrong"
+
+
+@pytest.mark.parametrize(("name", "value"), CALLABLE)
+def test_every_public_member_says_what_it_is(name: str, value: Any) -> None:
+    for member, found in inspect.getmembers(value) if inspect.isclass(value) else ():
+        own = any(member in vars(base) for base in value.__mro__ if base.__module__.startswith("pgig"))
+        if own and not member.startswith("_") and (callable(found) or isinstance(found, property)):
+            assert inspect.getdoc(found), member
+
+
+def test_help_on_attribute_answers_by_itself() -> None:
+    told = pydoc.plain(pydoc.render_doc(pgig.attribute))
+    assert all(f"{option}: " in told for option in inspect.signature(pgig.attribute).parameters)
+    assert "seed: int = 0" in told
+    with pytest.raises(TypeError, match=r"^attribute\(\) got an unexpected keyword argument 'stepz'"):
+        pgig.attribute("gradient", torch.nn.Linear(2, 3).eval(), torch.ones(1, 2), stepz=3)  # type: ignore[call-arg]
 
 
 def test_the_version_is_the_same_everywhere() -> None:

@@ -10,6 +10,7 @@ from torch import nn
 
 import pgig
 from pgig.errors import PgigError
+from pgig.explainers.occlusion import Occlusion
 from pgig.explainers.registry import explainers
 from pgig.patterns.patterns import Patterns
 
@@ -110,6 +111,20 @@ def test_candidates_have_no_options(name):
     with pytest.raises(PgigError, match="no option"):
         CANDIDATES[name].with_options(steps=3)
     assert explainers({name: CANDIDATES[name]})[name].needs.patterns
+
+
+def test_occlusion_is_computed_once_for_the_three_that_ask(monkeypatch):
+    model, x, asked = network(), torch.cat([images(), images()], 3), []
+    monkeypatch.setattr(
+        Occlusion, "explain", lambda self, *args, of=Occlusion.explain: asked.append(1) or of(self, *args)
+    )
+    names = "candidates:occlusion", "candidates:removal_consensus", "candidates:removal_control"
+    for seen in (x, x + 1):
+        found = pgig.explain(model, seen, names, 2, patterns=ones(model))
+        alone = pgig.explain(model, seen, "occlusion,pattern_consensus", 2, patterns=ones(model))
+        assert (found[names[0]].attribution == alone["occlusion"].attribution).all()
+        assert (found[names[1]].attribution == alone["pattern_consensus"].attribution).all()
+    assert len(asked) == 2 * (1 + 2)
 
 
 def test_the_questions_name_every_candidate():

@@ -23,6 +23,8 @@ _WIDE = NormalDist().inv_cdf((1 + LEVEL) / 2)
 def auc(curves: Any) -> NDArray[numpy.float64]:  # [..., L + 1] -> [...]
     """The area under the curve: the mean of f_0 .. f_L. Lower is better where the most important goes first.
 
+    curves: scores [..., steps + 1], the intact image's first; of none at all it is NaN, which is no error.
+
     >>> pgig.degradation.auc([1.0, 0.5, 0.0]).item()
     0.5
     """
@@ -31,6 +33,8 @@ def auc(curves: Any) -> NDArray[numpy.float64]:  # [..., L + 1] -> [...]
 
 def aopc(curves: Any) -> NDArray[numpy.float64]:  # [..., L + 1] -> [...]
     """The area over the curve: the mean of f_0 - f_k. Higher is better.
+
+    curves: scores [..., steps + 1], the intact image's first; of none at all it is NaN, which is no error.
 
     >>> pgig.degradation.aopc([1.0, 0.5, 0.0]).item()
     0.5

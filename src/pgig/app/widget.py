@@ -57,6 +57,10 @@ def widget(
 
     Needs anywidget: pip install 'pgig[app]'.
 
+    preprocess: how the model wants images; without, ImageNet's usual way.
+
+    Raises PgigError without anywidget, for a file that is no image, and for methods or a class that there are not.
+
     >>> shown = pgig.widget(model, "cat.jpg", ["gradient", "occlusion"])  # doctest: +SKIP
     """
     subject = Subject.of(model)

@@ -63,6 +63,9 @@ Cover = Mapping[int, Region]  # what is taken away at once, by member
 class FeatureAblation(Attribution):
     """The fall of the score when a feature, or a group of them, is replaced by the baseline.
 
+    forward_func: the model, or any callable.
+    `attribute` takes what Captum's takes; what does not fit raises a PgigError that is an AssertionError too.
+
     >>> from pgig.captum import FeatureAblation
     >>> x, linear = torch.tensor([[2.0, 5.0]]), lambda x: x[:, 0] - 3 * x[:, 1]
     >>> FeatureAblation(linear).attribute(x)

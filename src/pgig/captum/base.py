@@ -20,6 +20,8 @@ from pgig.subject.scores import Explained, Score, Target
 class Attribution:
     """What all classes here share: the model, and Captum's reading of target, score and errors.
 
+    forward_func: the model, or any callable.
+
     >>> from pgig.captum import Saliency
     >>> Saliency.get_name(), Saliency(torch.nn.Linear(2, 3)).has_convergence_delta()
     ('Saliency', False)
@@ -40,9 +42,11 @@ class Attribution:
 
     @property
     def multiplies_by_inputs(self) -> bool:
+        """Is the factor x - x0 in it?"""
         return getattr(self, "name", None) in METHODS and METHODS[self.name].multiply_by_input
 
     def has_convergence_delta(self) -> bool:
+        """Does `attribute` give a convergence delta when asked?"""
         return False
 
     @classmethod
@@ -107,6 +111,9 @@ class Attribution:
 class Saliency(Attribution):
     """The vanilla gradient, absolute by default.
 
+    forward_func: the model, or any callable.
+    `attribute` takes what Captum's takes; what does not fit raises a PgigError that is an AssertionError too.
+
     >>> from pgig.captum import Saliency
     >>> x, linear = torch.tensor([[2.0, 5.0]]), lambda x: x[:, 0] - 3 * x[:, 1]
     >>> Saliency(linear).attribute(x), Saliency(linear).attribute(x, abs=False)
@@ -118,6 +125,7 @@ class Saliency(Attribution):
     def attribute(
         self, inputs: Tensors, target: Target = None, abs: bool = True, additional_forward_args: Any = None
     ) -> Tensors:
+        """Shaped like the inputs; arguments as Captum's."""
         found = self._attribute(inputs, target, additional_forward_args)
         if not abs:
             return found
@@ -128,11 +136,15 @@ class AtInput(Attribution):
     """The signature of methods that have no baseline and no steps."""
 
     def attribute(self, inputs: Tensors, target: Target = None, additional_forward_args: Any = None) -> Tensors:
+        """Shaped like the inputs; arguments as Captum's."""
         return self._attribute(inputs, target, additional_forward_args)
 
 
 class InputXGradient(AtInput):
     """The gradient times the input.
+
+    forward_func: the model, or any callable.
+    `attribute` takes what Captum's takes; what does not fit raises a PgigError that is an AssertionError too.
 
     >>> from pgig.captum import InputXGradient
     >>> x, linear = torch.tensor([[2.0, 5.0]]), lambda x: x[:, 0] - 3 * x[:, 1]
@@ -145,6 +157,10 @@ class InputXGradient(AtInput):
 
 class GuidedBackprop(AtInput):
     """Guided backpropagation; ReLUs are found whether they are modules or functions, reused or in place.
+
+    model: a module, or a callable.
+    soft_gates: acts on GELU, SiLU, ... too.
+    `attribute` takes what Captum's takes; what does not fit raises a PgigError that is an AssertionError too.
 
     >>> from pgig.captum import GuidedBackprop
     >>> model = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.ReLU(), torch.nn.Linear(4, 3)).eval()
@@ -165,6 +181,9 @@ class GuidedBackprop(AtInput):
 
 class Random(AtInput):
     """Uniform noise, a control. seed: None takes one from torch's global generator at each call.
+
+    forward_func: the model, or any callable.
+    `attribute` takes what Captum's takes; what does not fit raises a PgigError that is an AssertionError too.
 
     >>> from pgig.captum import Random
     >>> x, linear = torch.tensor([[2.0, 5.0]]), lambda x: x[:, 0] - 3 * x[:, 1]
@@ -198,6 +217,11 @@ class WithPatterns(Attribution):
 class PatternAttribution(WithPatterns, AtInput):
     """The gradient under w * p. `start="score"` is the paper's choice for images.
 
+    forward_func: the model, or any callable.
+    patterns: layer name -> tensor like the layer's weight, as `pgig.estimate_patterns` gives.
+    start: what backpropagation begins with, "one" or "score".
+    `attribute` takes what Captum's takes; what does not fit raises a PgigError that is an AssertionError too.
+
     >>> from pgig.captum import PatternAttribution
     >>> model = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.ReLU(), torch.nn.Linear(4, 3)).eval()
     >>> patterns = pgig.estimate_patterns(model, [torch.randn(500, 2)])
@@ -210,6 +234,11 @@ class PatternAttribution(WithPatterns, AtInput):
 
 class PatternNet(WithPatterns, AtInput):
     """The gradient under p in place of w.
+
+    forward_func: the model, or any callable.
+    patterns: layer name -> tensor like the layer's weight, as `pgig.estimate_patterns` gives.
+    start: what backpropagation begins with, "one" or "score".
+    `attribute` takes what Captum's takes; what does not fit raises a PgigError that is an AssertionError too.
 
     >>> from pgig.captum import PatternNet
     >>> model = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.ReLU(), torch.nn.Linear(4, 3)).eval()

@@ -75,6 +75,11 @@ class _AlongInputs(LayerAttribution):
 class InternalInfluence(_AlongInputs):
     """The mean gradient to the layer along the inputs' path (Leino et al. 2018).
 
+    forward_func: the model, or any callable.
+    layer: a module, or several.
+    device_ids: taken, and changes nothing.
+    `attribute` takes what Captum's takes; what does not fit raises a PgigError that is an AssertionError too.
+
     >>> from pgig.captum import InternalInfluence
     >>> model = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.ReLU(), torch.nn.Linear(4, 3)).eval()
     >>> influence = InternalInfluence(model, model[1]).attribute(torch.ones(5, 2), target=2)
@@ -94,6 +99,7 @@ class InternalInfluence(_AlongInputs):
         attribute_to_layer_input: bool = False,
         grad_kwargs: dict[str, Any] | None = None,
     ) -> Any:
+        """Shaped like what the layer gives; arguments as Captum's."""
         check_grad_kwargs(grad_kwargs)
         alphas, weights = alphas_and_weights(quadrature_of(method), n_steps)
         gradients, _ = self._gradients(
@@ -106,6 +112,11 @@ class InternalInfluence(_AlongInputs):
 
 class LayerConductance(_AlongInputs):
     """The flow through the layer along the inputs' path (Dhamdhere et al. 2018).
+
+    forward_func: the model, or any callable.
+    layer: a module, or several.
+    device_ids: taken, and changes nothing.
+    `attribute` takes what Captum's takes; what does not fit raises a PgigError that is an AssertionError too.
 
     >>> from pgig.captum import LayerConductance
     >>> model = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.ReLU(), torch.nn.Linear(4, 3)).eval()
@@ -135,6 +146,7 @@ class LayerConductance(_AlongInputs):
         attribute_to_layer_input: bool = False,
         grad_kwargs: dict[str, Any] | None = None,
     ) -> Any:
+        """Shaped like what the layer gives; arguments as Captum's."""
         check_grad_kwargs(grad_kwargs)
         alphas, _ = alphas_and_weights(quadrature_of(method), n_steps + 1)
         gradients, values = self._gradients(

@@ -33,6 +33,7 @@ def not_in_the_future(name: str) -> Callable[..., Any]:
     """`attribute_future`, which Captum has for few of its classes."""
 
     def attribute_future(self: Any, *args: Any, **kwargs: Any) -> Any:
+        """Not implemented, as in most of Captum's classes."""
         raise NotImplementedError(f"attribute_future is not implemented for {name}")
 
     return attribute_future

@@ -101,6 +101,11 @@ class LayerAttribution(Attribution):
 class LayerActivation(LayerAttribution):
     """What the layer gives.
 
+    forward_func: the model, or any callable.
+    layer: a module, or several.
+    device_ids: taken, and changes nothing.
+    `attribute` takes what Captum's takes; what does not fit raises a PgigError that is an AssertionError too.
+
     >>> from pgig.captum import LayerActivation
     >>> model = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.ReLU(), torch.nn.Linear(4, 3)).eval()
     >>> LayerActivation(model, model[0]).attribute(torch.ones(5, 2)).shape
@@ -117,6 +122,7 @@ class LayerActivation(LayerAttribution):
         additional_forward_args: Any = None,
         attribute_to_layer_input: bool = False,
     ) -> Any:
+        """Shaped like what the layer gives; arguments as Captum's."""
         subject = Subject(self.forward_func, at=self.layer, side=side_of(attribute_to_layer_input))
         subject.check([])
         found = subject.inner_by_layer(*members_of(inputs), *forward_args(additional_forward_args))
@@ -125,6 +131,12 @@ class LayerActivation(LayerAttribution):
 
 class LayerGradientXActivation(LayerAttribution):
     """What the layer gives times its gradient.
+
+    forward_func: the model, or any callable.
+    layer: a module, or several.
+    device_ids: taken, and changes nothing.
+    multiply_by_inputs: False leaves out the factor x - x0.
+    `attribute` takes what Captum's takes; what does not fit raises a PgigError that is an AssertionError too.
 
     >>> from pgig.captum import LayerGradientXActivation
     >>> model = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.ReLU(), torch.nn.Linear(4, 3)).eval()
@@ -151,6 +163,7 @@ class LayerGradientXActivation(LayerAttribution):
         attribute_to_layer_input: bool = False,
         grad_kwargs: dict[str, Any] | None = None,
     ) -> Any:
+        """Shaped like what the layer gives; arguments as Captum's."""
         check_grad_kwargs(grad_kwargs)
         if isinstance(self.layer, list):  # each by itself: what flows on through another layer counts
             return [
@@ -165,6 +178,12 @@ class LayerGradientXActivation(LayerAttribution):
 
 class LayerIntegratedGradients(LayerGradientXActivation):
     """Integrated gradients from what the layer gives for the baseline to what it gives for the input.
+
+    forward_func: the model, or any callable.
+    layer: a module, or several.
+    device_ids: taken, and changes nothing.
+    multiply_by_inputs: False leaves out the factor x - x0.
+    `attribute` takes what Captum's takes; what does not fit raises a PgigError that is an AssertionError too.
 
     >>> from pgig.captum import LayerIntegratedGradients
     >>> model = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.ReLU(), torch.nn.Linear(4, 3)).eval()
@@ -190,6 +209,7 @@ class LayerIntegratedGradients(LayerGradientXActivation):
         attribute_to_layer_input: bool = False,
         grad_kwargs: dict[str, Any] | None = None,
     ) -> Any:
+        """Shaped like what the layer gives; arguments as Captum's."""
         check_grad_kwargs(grad_kwargs)
         found = self._at_layer(
             "integrated_gradients", inputs, target, additional_forward_args, attribute_to_layer_input,

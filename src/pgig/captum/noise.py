@@ -20,6 +20,8 @@ class NoiseTunnel(Attribution):
     """Another attribution of noisy copies of the inputs: their mean, mean square, or variance.
 
     seed: None takes one from torch's global generator at each call.
+    attribution_method: an instance of any class here.
+    `attribute` takes what Captum's takes; what does not fit raises a PgigError that is an AssertionError too.
 
     >>> from pgig.captum import NoiseTunnel, Saliency
     >>> x, product = torch.tensor([[2.0, 5.0]]), lambda x: x[:, 0] * x[:, 1]
@@ -128,6 +130,10 @@ class _Smoothed(Attribution):
 class SmoothGrad(_Smoothed):
     """The mean of noisy gradients, as `NoiseTunnel` around `Saliency` with abs=False.
 
+    forward_func: the model, or any callable.
+    seed: None takes one from torch's global generator at each call.
+    `attribute` takes what Captum's takes; what does not fit raises a PgigError that is an AssertionError too.
+
     >>> from pgig.captum import SmoothGrad
     >>> x, linear = torch.tensor([[2.0, 5.0]]), lambda x: x[:, 0] - 3 * x[:, 1]
     >>> SmoothGrad(linear, seed=0).attribute(x)
@@ -139,6 +145,10 @@ class SmoothGrad(_Smoothed):
 
 class SmoothGradSquared(_Smoothed):
     """The mean square of noisy gradients.
+
+    forward_func: the model, or any callable.
+    seed: None takes one from torch's global generator at each call.
+    `attribute` takes what Captum's takes; what does not fit raises a PgigError that is an AssertionError too.
 
     >>> from pgig.captum import SmoothGradSquared
     >>> x, linear = torch.tensor([[2.0, 5.0]]), lambda x: x[:, 0] - 3 * x[:, 1]
@@ -152,6 +162,10 @@ class SmoothGradSquared(_Smoothed):
 class VarGrad(_Smoothed):
     """The variance of noisy gradients.
 
+    forward_func: the model, or any callable.
+    seed: None takes one from torch's global generator at each call.
+    `attribute` takes what Captum's takes; what does not fit raises a PgigError that is an AssertionError too.
+
     >>> from pgig.captum import VarGrad
     >>> x, linear = torch.tensor([[2.0, 5.0]]), lambda x: x[:, 0] - 3 * x[:, 1]
     >>> bool((VarGrad(linear, seed=0).attribute(x) < 1e-6).all())  # the gradient is the same everywhere
@@ -163,6 +177,10 @@ class VarGrad(_Smoothed):
 
 class SmoothTaylor(_Smoothed):
     """The mean of Taylor terms from noisy roots.
+
+    forward_func: the model, or any callable.
+    seed: None takes one from torch's global generator at each call.
+    `attribute` takes what Captum's takes; what does not fit raises a PgigError that is an AssertionError too.
 
     >>> from pgig.captum import SmoothTaylor
     >>> x, linear = torch.tensor([[2.0, 5.0]]), lambda x: x[:, 0] - 3 * x[:, 1]

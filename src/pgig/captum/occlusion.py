@@ -25,6 +25,8 @@ class Occlusion(FeatureAblation):
 
     Images of a module, one tensor, under windows through all channels are computed by what a window reaches, where
     the model can be treated so: the same numbers to rounding, and `perturbations_per_eval` does not matter.
+    forward_func: the model, or any callable.
+    `attribute` takes what Captum's takes; what does not fit raises a PgigError that is an AssertionError too.
 
     >>> from pgig.captum import Occlusion
     >>> x, total = torch.tensor([[1.0, 2.0, 3.0, 4.0]]), lambda x: x.sum(1)

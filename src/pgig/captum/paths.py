@@ -30,6 +30,10 @@ def quadrature_of(method: str) -> Quadrature:
 class IntegratedGradients(Attribution):
     """Integrated gradients: along a line from the baseline, by default 50 Gauss-Legendre steps as Captum's.
 
+    forward_func: the model, or any callable.
+    multiply_by_inputs: False leaves out the factor x - x0.
+    `attribute` takes what Captum's takes; what does not fit raises a PgigError that is an AssertionError too.
+
     >>> from pgig.captum import IntegratedGradients
     >>> x, product = torch.tensor([[2.0, 5.0]]), lambda x: x[:, 0] * x[:, 1]
     >>> IntegratedGradients(product).attribute(x)  # of the ten, half each
@@ -76,6 +80,12 @@ class IntegratedGradients(Attribution):
 class PGIG(WithPatterns, IntegratedGradients):
     """Integrated gradients under the pattern rule. `start="score"` is the paper's choice for images.
 
+    forward_func: the model, or any callable.
+    patterns: layer name -> tensor like the layer's weight, as `pgig.estimate_patterns` gives.
+    multiply_by_inputs: False leaves out the factor x - x0.
+    start: what backpropagation begins with, "one" or "score".
+    `attribute` takes what Captum's takes; what does not fit raises a PgigError that is an AssertionError too.
+
     >>> from pgig.captum import PGIG, IntegratedGradients
     >>> model = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.ReLU(), torch.nn.Linear(4, 3)).eval()
     >>> patterns = pgig.estimate_patterns(model, [torch.randn(500, 2)])
@@ -103,6 +113,11 @@ class PGIG(WithPatterns, IntegratedGradients):
 class IntegratedPatternAttribution(PGIG):
     """PGIG without the factor x - x0.
 
+    forward_func: the model, or any callable.
+    patterns: layer name -> tensor like the layer's weight, as `pgig.estimate_patterns` gives.
+    start: what backpropagation begins with, "one" or "score".
+    `attribute` takes what Captum's takes; what does not fit raises a PgigError that is an AssertionError too.
+
     >>> from pgig.captum import PGIG, IntegratedPatternAttribution
     >>> model = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.ReLU(), torch.nn.Linear(4, 3)).eval()
     >>> patterns = pgig.estimate_patterns(model, [torch.randn(500, 2)])
@@ -120,6 +135,12 @@ class IntegratedPatternAttribution(PGIG):
 
 class SmoothGradIG(IntegratedGradients):
     """Integrated gradients to noisy copies of the input; the noise is set where the class is made, or the paper's.
+
+    forward_func: the model, or any callable.
+    multiply_by_inputs: False leaves out the factor x - x0.
+    nt_samples, stdevs: how many noisy copies, and how noisy.
+    seed: None takes one from torch's global generator at each call.
+    `attribute` takes what Captum's takes; what does not fit raises a PgigError that is an AssertionError too.
 
     >>> from pgig.captum import SmoothGradIG
     >>> x, product = torch.tensor([[2.0, 5.0]]), lambda x: x[:, 0] * x[:, 1]

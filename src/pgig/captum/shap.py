@@ -21,6 +21,9 @@ class GradientShap(Attribution):
     """Expected gradients: a random place on the line from a random baseline, for noisy copies of the inputs.
 
     seed: None takes one from torch's global generator at each call.
+    forward_func: the model, or any callable.
+    multiply_by_inputs: False leaves out the factor x - x0.
+    `attribute` takes what Captum's takes; what does not fit raises a PgigError that is an AssertionError too.
 
     >>> from pgig.captum import GradientShap
     >>> x, linear = torch.tensor([[2.0, 5.0]]), lambda x: x[:, 0] - 3 * x[:, 1]
@@ -86,6 +89,7 @@ class _InputBaselineXGradient(Attribution):
         additional_forward_args: Any = None,
         return_convergence_delta: bool = False,
     ) -> Any:
+        """Shaped like the inputs; arguments as Captum's."""
         members = members_of(scaled(inputs))
         starts = tuple(as_baseline(b, x) for b, x in zip(members_of(baselines), members, strict=True))
         alpha = torch.rand(len(members[0]), generator=self._generator, dtype=torch.float64)
@@ -104,6 +108,10 @@ class _InputBaselineXGradient(Attribution):
 
 class ExpectedGradients(Attribution):
     """Expected gradients with the paper's 49 references and no noise.
+
+    forward_func: the model, or any callable.
+    seed: None takes one from torch's global generator at each call.
+    `attribute` takes what Captum's takes; what does not fit raises a PgigError that is an AssertionError too.
 
     >>> from pgig.captum import ExpectedGradients
     >>> x, linear = torch.tensor([[2.0, 5.0]]), lambda x: x[:, 0] - 3 * x[:, 1]
@@ -126,6 +134,7 @@ class ExpectedGradients(Attribution):
         n_samples: int = 49,
         internal_batch_size: int | None = None,
     ) -> Tensors:
+        """Shaped like the inputs; arguments as Captum's."""
         return self._attribute(
             scaled(inputs), target, additional_forward_args, references=_distribution(baselines, inputs),
             samples=n_samples, seed=drawn_seed(self._seed), batch_size=internal_batch_size,

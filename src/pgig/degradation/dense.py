@@ -18,6 +18,8 @@ Scored = Callable[[Tensor, Tensor], Tensor]
 class Evaluator(Protocol):
     """Anything that computes the curves of rankings: one of your own goes wherever pgig's go.
 
+    Its `curves` gives scores [n, steps + 1]; raise PgigError for what a caller can mend.
+
     >>> from pgig.degradation import DenseEvaluator, Evaluator, scored_by
     >>> evaluator: Evaluator = DenseEvaluator(scored_by(pgig.synthetic.embedded("plain"), "logit"))
     >>> evaluator.name
@@ -43,6 +45,9 @@ class Evaluator(Protocol):
 class DenseEvaluator:
     """Batched over images and methods: pairs of them go through their steps side by side.
 
+    scored: gives the score of each image, (images, classes) -> scores: `scored_by`. batch_size: pairs at once.
+    channels_last: the memory format of images. What does not fit is an error of torch's: `degrade` says it in words.
+
     >>> from pgig.degradation import DenseEvaluator, PatchGrid, scored_by
     >>> model, x, target = pgig.synthetic.embedded("plain"), torch.rand(2, 3, 64, 64), torch.tensor([0, 3])
     >>> evaluator, filled = DenseEvaluator(scored_by(model, "probability")), torch.zeros_like(x)
@@ -61,6 +66,7 @@ class DenseEvaluator:
 
     @torch.inference_mode()
     def curves(self, x: Tensor, filled: Tensor, rankings: Tensor, targets: Tensor, grid: PatchGrid) -> Tensor:
+        """As `Evaluator` says, by whole forward passes."""
         n, m, steps = rankings.shape[:3]
         result = torch.empty(n * m, steps + 1, *targets.shape[1:], dtype=torch.float64)
         intact = torch.cat(
@@ -85,6 +91,7 @@ class DenseEvaluator:
 
     @torch.inference_mode()
     def curves_by_pixel(self, x: Tensor, filled: Tensor, when: Tensor, steps: int, targets: Tensor) -> Tensor:
+        """As `Evaluator` says, by whole forward passes."""
         n, m = when.shape[:2]
         result = torch.empty(n * m, steps + 1, dtype=torch.float64)
         flat, image_of = when.flatten(0, 1), torch.arange(n).repeat_interleave(m)
@@ -103,6 +110,8 @@ class DenseEvaluator:
 
 def scored_by(model: Callable[[Tensor], Tensor], score: str) -> Scored:
     """A function of (images, classes) that gives the score of each: "probability" or "logit".
+
+    model: gives a row of class scores for each image. A score that is neither raises PgigError.
 
     >>> pgig.degradation.scored_by(torch.nn.Linear(2, 3), "logit")(torch.ones(4, 2), torch.zeros(4).long()).shape
     torch.Size([4])

@@ -13,6 +13,8 @@ from pgig.errors import PgigError
 class PatchGrid:
     """Square patches from the top left corner on, row by row. What is left at the right and the bottom has no patch.
 
+    height, width: of the images; patch: the side. Raises PgigError where no patch fits.
+
     >>> pgig.degradation.PatchGrid(64, 64, 8).sums(torch.ones(1, 3, 64, 64)).shape
     torch.Size([1, 64])
     """
@@ -27,10 +29,12 @@ class PatchGrid:
 
     @property
     def rows(self) -> int:
+        """Of patches."""
         return self.height // self.patch
 
     @property
     def columns(self) -> int:
+        """Of patches."""
         return self.width // self.patch
 
     def __len__(self) -> int:

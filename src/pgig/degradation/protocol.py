@@ -24,6 +24,8 @@ class Protocol:
 
     patch: side in pixels. steps: scores to take. order: "descending", "ascending" or "random". departure: "paper", or
         what the released code does in its place.
+    patches_per_step: replaced between two scores. fill: what replaces, such as "mean", "image_mean" or "blur=5".
+    Raises PgigError for what is none of these.
 
     >>> len(pgig.degradation.Protocol(patch=8, steps=10).grid(torch.ones(1, 3, 64, 64)))
     64
@@ -49,6 +51,7 @@ class Protocol:
         find_fill(self.fill)
 
     def grid(self, x: Tensor) -> PatchGrid:
+        """The patches of these images, at least as many as are replaced."""
         grid = PatchGrid(x.shape[-2], x.shape[-1], self.patch)
         if self._replaced > len(grid) - self._skipped:
             raise PgigError(
@@ -66,6 +69,7 @@ class Protocol:
         return int(self.departure in ("released", "skip_top"))
 
     def filled(self, x: Tensor, grid: PatchGrid) -> Tensor:
+        """The images with every patch replaced."""
         fill = find_fill(self.fill)
         if self.departure in ("released", "positive_channels"):
             fill = PositiveChannels(fill)
@@ -80,11 +84,16 @@ class Protocol:
 def ranking(sums: Tensor, order: Order, ids: Sequence[Hashable], seed: int = 0) -> Tensor:  # [n, patches] -> the same
     """All patches in order. Among equals the earlier in the grid goes first, or last where ascending.
 
+    sums: of patches. ids, seed: what a random order depends on. Raises PgigError for an order that is none, and sums that are
+    not finite.
+
     >>> pgig.degradation.ranking(torch.tensor([[1.0, 3.0, 2.0]]), "descending", [0]).tolist()
     [[1, 2, 0]]
     """
     if not bool(sums.isfinite().all()):
         raise PgigError("attributions must be finite to rank patches by them")
+    if order not in get_args(Order):
+        raise PgigError(f"unknown order {order!r}; choose one of: {', '.join(get_args(Order))}")
     if order == "random":
         each = [torch.randperm(sums.shape[1], generator=draws(seed, identity, "random order")(0)) for identity in ids]
         return torch.stack(each)
@@ -105,6 +114,8 @@ def degrade(
 
     evaluator: scores patched images, such as `DenseEvaluator(scored_by(model, "probability"))`.
     ids: what random orders depend on.
+    targets: the class of each image, [n]. sums: of each method, its attributions summed over patches. seed: of random
+    orders. Raises PgigError where images, classes and sums do not fit, or there are fewer patches than steps.
 
     >>> from pgig.degradation import DenseEvaluator, Protocol, degrade, scored_by
     >>> model, x, protocol = pgig.synthetic.embedded(), torch.randn(2, 3, 64, 64), Protocol(patch=8, steps=10)
@@ -114,6 +125,11 @@ def degrade(
     torch.Size([2, 11])
     """
     grid = protocol.grid(x)
+    if len(targets) != len(x):
+        raise PgigError(f"{len(targets)} classes for {len(x)} images: give one for each")
+    for name, of in sums.items():
+        if of.shape != (len(x), len(grid)):
+            raise PgigError(f"the patch sums of {name} have shape {tuple(of.shape)}, expected {(len(x), len(grid))}")
     rankings = torch.stack([protocol.ranking(of, ids, seed) for of in sums.values()], 1)
     found = evaluator.curves(x, protocol.filled(x, grid), rankings, targets, grid)
     return {name: found[:, number] for number, name in enumerate(sums)}

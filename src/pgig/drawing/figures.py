@@ -44,6 +44,8 @@ def show(
 
     Gives a matplotlib figure. Raises PgigError where there is nothing to show, or sizes do not fit.
 
+    columns: maps in a row.
+
     >>> figure = pgig.show({"one": torch.randn(3, 8, 8), "other": torch.randn(3, 8, 8)})
     >>> len(figure.axes[0].child_axes)
     2

@@ -26,6 +26,8 @@ def heatmap(
     smooth: pixels; the width of a Gaussian that the map is smoothed with, for the eye.
     nothing: the value, over channels, up to which magnitudes are drawn as nothing.
 
+    Raises PgigError for what is no map, for values that are not finite, and for an image of another size.
+
     >>> pgig.heatmap(torch.randn(3, 8, 8)).shape
     (8, 8, 3)
     """

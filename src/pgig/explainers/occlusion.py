@@ -149,6 +149,8 @@ def occlusion(
     window, stride: of the cover, in pixels. baseline: what covers, in the model's values.
     Raises PgigError for what is no batch of images, or a model that gives no row of class scores.
 
+    target, score: as at `pgig.attribute`.
+
     >>> model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * 8 * 8, 5)).eval()
     >>> pgig.occlusion(model, torch.ones(1, 3, 8, 8), window=4, stride=2).shape
     torch.Size([1, 3, 8, 8])

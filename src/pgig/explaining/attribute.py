@@ -1,6 +1,7 @@
 """attribute() and attribute_all(): the front door for gradients."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from inspect import Parameter, Signature, signature
 from typing import Any, Literal, TypedDict, Unpack, cast
 
 from torch import Tensor, nn
@@ -53,7 +54,8 @@ def attribute(
 ) -> Given:
     """The attribution of `inputs` by one method, shaped like them.
 
-    method: a name out of `pgig.METHODS`, or a `Method`.
+    method: a name out of `pgig.METHODS`, such as "integrated_gradients", "pgig" or "guided_backprop" (`pgig methods` lists
+        them with what they cost), or a `Method`.
     model: a module in eval mode, any callable where no rule needs its parameters, or a `pgig.Subject`.
     inputs: a batch [n, ...] or a tuple of batches; dtype and device follow it. Or a mapping of what the model takes by
         name: its floating point tensors are explained, the rest is passed on.
@@ -80,8 +82,9 @@ def attribute(
         attributions are shaped like what it gives.
     spent: a dict that is filled with the gradients that each input took, for every method with steps="auto".
 
-    Raises PgigError, in one line, for what does not fit: a target or an option that is none, a model in training mode,
-    patterns of other weights, values that are not finite, a model whose rows depend on each other.
+    Raises PgigError, in one line, for what does not fit: a target or a method that is none, an option that no method has, a
+    model that is still training, patterns that do not fit, values that are not finite, a model whose rows depend on each
+    other. A keyword that is not above is a TypeError.
 
     >>> model = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.ReLU(), torch.nn.Linear(4, 3)).eval()
     >>> x, data = torch.ones(1, 2), torch.randn(100, 2)
@@ -90,6 +93,8 @@ def attribute(
     >>> pgig.attribute("pgig", model, x, patterns=pgig.estimate_patterns(model, [data])).shape
     torch.Size([1, 2])
     """
+    if unknown := options.keys() - Options.__annotations__.keys():
+        raise TypeError(f"attribute() got an unexpected keyword argument {sorted(unknown)[0]!r}")
     methods = {"method": method} if isinstance(method, Method) else [method]
     (attribution,) = attribute_all(methods, model, inputs, target, **options).values()
     return attribution
@@ -130,7 +135,9 @@ def attribute_all(
 
     methods: names out of `pgig.METHODS`, or a mapping of names of your own to `Method` values.
 
-    All other arguments, and errors, are those of `attribute`; an option goes to the methods that have it.
+    Arguments and errors are those of `attribute`: model, inputs, target, score, baseline, references, patterns, seed, ids,
+    batch_size, progress, forward_args, forward_kwargs, layer, side, spent; and start, steps, tolerance, samples, variance,
+    quadrature, multiply_by_input, soft_gates, which go to the methods that have them.
 
     >>> model, x = torch.nn.Linear(2, 3).eval(), torch.ones(1, 2)
     >>> found = pgig.attribute_all(["gradient", "integrated_gradients"], model, x, target=0)
@@ -178,6 +185,16 @@ def attribute_all(
     if isinstance(inputs, Mapping) and layer is None:
         return {name: cast(Given, _by_name(subject.names, parts)) for name, parts in found.items()}
     return cast(dict[str, Given], found)
+
+
+def _spelled_out() -> Signature:
+    """Of `attribute`, with the keywords of `attribute_all` and their defaults, for help() and editors."""
+    own = [each for each in signature(attribute).parameters.values() if each.kind is not Parameter.VAR_KEYWORD]
+    keywords = [each for each in signature(attribute_all).parameters.values() if each.kind is Parameter.KEYWORD_ONLY]
+    return signature(attribute).replace(parameters=[*own, *keywords])
+
+
+attribute.__signature__ = _spelled_out()  # type: ignore[attr-defined]
 
 
 def _by_name(names: Sequence[str], parts: Tensors) -> dict[str, Tensor]:

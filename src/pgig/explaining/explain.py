@@ -62,7 +62,10 @@ def explain(
     progress: called with (points done, points in all).
     options: steps, samples, variance, quadrature, multiply_by_input, start: set for every method that has the option.
 
-    Everything else is explained at `pgig.attribute`.
+    model, inputs, target, patterns, score, baseline, references, seed, ids, batch_size, forward_args, forward_kwargs: as at
+        `pgig.attribute`.
+
+    Raises PgigError, in one line, for what does not fit, as `pgig.attribute` does.
 
     >>> model, x = torch.nn.Linear(2, 3).eval(), torch.ones(4, 2)
     >>> found = pgig.explain(model, x, "gradient,integrated_gradients+steps=10", target=0)

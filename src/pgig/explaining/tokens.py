@@ -58,6 +58,10 @@ def explain_tokens(
     Nothing is wrapped or hooked: the embedding's output is an inner place (`pgig.Subject(model, at=...)`). Padding, as
     the attention mask says, is explained like all else, and not shown.
 
+    target, patterns, score: as at `pgig.attribute`.
+
+    Raises PgigError where no embedding is found, or ids, names or options do not fit.
+
     >>> reader = torch.nn.Sequential(torch.nn.Embedding(9, 4), torch.nn.Flatten(), torch.nn.Linear(12, 2)).eval()
     >>> pgig.explain_tokens(reader, torch.tensor([[1, 5, 2]]), "gradient_x_input")["gradient_x_input"].attribution.shape
     (1, 3)

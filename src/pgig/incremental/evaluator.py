@@ -23,6 +23,7 @@ class IncrementalEvaluator:
     """Batched over images and methods: `rows` pairs of them go through their steps side by side.
 
     whole: who takes over where a step changes so much of the image that windows cost more than whole passes.
+    plan: of `plan_of`. score: of an output, (outputs, classes) -> scores. Images of another size raise PgigError.
 
     >>> from pgig.degradation import PatchGrid
     >>> from pgig.incremental import IncrementalEvaluator, plan_of
@@ -50,6 +51,7 @@ class IncrementalEvaluator:
 
     @torch.inference_mode()
     def curves(self, x: Tensor, filled: Tensor, rankings: Tensor, targets: Tensor, grid: PatchGrid) -> Tensor:
+        """As `pgig.degradation.Evaluator` says, by what each step reaches."""
         n, m, steps = rankings.shape[:3]
         orders = rankings.reshape(n * m, steps, rankings.shape[3]).numpy()
         if self._whole is not None and rankings.shape[3] > 1 and steps and not self._pay(_some_boxes(orders, grid)):

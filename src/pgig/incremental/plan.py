@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, fx
 
+from pgig.errors import PgigError
 from pgig.incremental.arrangement import Step, arrange, last_uses, reached
 from pgig.incremental.caches import Cache, Scratch
 from pgig.incremental.reach import Places
@@ -27,6 +28,10 @@ Boxes = NDArray[numpy.int64]  # [e, 2 axes, (lo, hi)]
 class Plan:
     """A model as steps that compute windows of their maps anew, in place of the whole: see `plan_of`.
 
+    outputs, rest: the maps that the steps give, and the part of the model behind them, which is computed whole.
+    rest_work: multiply-adds of that part; work: those on windows so far. rows: pairs that it is prepared for. reasons: why
+    what is whole is. Whoever begins with images of another size than the plan's raises PgigError.
+
     >>> plan = pgig.incremental.plan_of(pgig.synthetic.embedded("plain"), torch.rand(1, 3, 64, 64))
     >>> plan.reasons, plan.bytes_per_row < 1_000_000
     ((), True)
@@ -40,8 +45,8 @@ class Plan:
 
     rows: int = 0
     work: int = 0  # multiply-adds on windows so far
-    _scratches: list[Scratch] = field(default_factory=list)
-    _known: list[dict[tuple[int, int], NDArray[numpy.int64]]] = field(default_factory=lambda: [{}, {}])
+    _scratches: list[Scratch] = field(default_factory=list, init=False)
+    _known: list[dict[tuple[int, int], NDArray[numpy.int64]]] = field(default_factory=lambda: [{}, {}], init=False)
 
     def __post_init__(self) -> None:
         arrange(self.steps, self.outputs)
@@ -50,6 +55,7 @@ class Plan:
 
     @property
     def bytes_per_row(self) -> int:
+        """What is kept for an image and a method."""
         return sum(cache.bytes_per_row for cache in self._caches)
 
     def working_bytes(self, rows: int) -> int:
@@ -75,6 +81,8 @@ class Plan:
 
     def begin(self, x: Tensor, copies: Sequence[int]) -> None:  # [n, channels, height, width]
         """Keep the maps of images, in as many rows one after another as `copies` says of each."""
+        if tuple(x.shape[2:]) != tuple(self.steps[0].size):
+            raise PgigError(f"images of {tuple(x.shape[2:])} pixels, but this plan is for {tuple(self.steps[0].size)}")
         # also what lies beyond the reach of every pixel, such as a border of padding
         everywhere = [Windows((numpy.zeros(1, int), numpy.zeros(1, int)), step.size) for step in self.steps]
         first = 0
@@ -128,6 +136,7 @@ class Plan:
         return torch.cat(parts) if len(parts) > 1 else parts[0]
 
     def maps(self, rows: slice) -> list[Tensor]:
+        """What the rest is computed from."""
         return [self.steps[number].any_cache.whole(rows) for number in self.outputs]
 
     def estimated_work(self, boxes: Boxes) -> NDArray[numpy.int64]:

@@ -30,6 +30,8 @@ from pgig.incremental.windows import Convolution, Operation, Pair
 def plan_of(model: nn.Module, example: Tensor) -> Plan:
     """A plan for images like the example, [1, channels, height, width]; raises `TracingError` where there is none.
 
+    model: in eval mode, one that torch.fx can trace.
+
     >>> pgig.incremental.plan_of(pgig.synthetic.embedded(), torch.ones(1, 3, 64, 64)).dense_work > 0
     True
     """

@@ -21,6 +21,9 @@ Curves = dict[str, NDArray[numpy.float64]]
 class Degradation:
     """Records are the curves [n, steps + 1] of every method.
 
+    protocol: what is replaced. evaluator: who scores; without, the fastest that fits. Raises PgigError where images are
+    too small for the patches.
+
     >>> from pgig.measures import Degradation, judge
     >>> model, x, target = pgig.synthetic.embedded("plain"), torch.rand(2, 3, 64, 64), torch.tensor([0, 3])
     >>> maps = {"gradient": pgig.attribute("gradient", model, x, target)}
@@ -47,6 +50,7 @@ class Degradation:
         return curves
 
     def with_constants(self, **constants: Any) -> "Degradation":
+        """The same with other constants of the protocol."""
         return replace(self, protocol=replace(self.protocol, **constants))
 
 
@@ -84,6 +88,7 @@ class Between:
         return {name: least[name] - most[name] for name in most}
 
     def with_constants(self, **constants: Any) -> "Between":
+        """The same with other constants of the protocol."""
         return replace(self, protocol=replace(self.protocol, **constants))
 
 

@@ -54,6 +54,8 @@ JUDGES = open_table(_TABLE)
 def judge_of(asked: AskedMeasure) -> Judge:
     """Who judges, with the constants asked for.
 
+    asked: by `pgig.records.measures.asked_measure`, which raises PgigError for a name or a constant that there is not.
+
     >>> from pgig.records.measures import asked_measure
     >>> pgig.measures.judge_of(asked_measure("morf+patch=4", {})).protocol.patch
     4
@@ -67,6 +69,7 @@ def register(measure: Measure, judge: Judge) -> None:
     """Make a measure of your own known by its name, to `pgig.measure` and to commands.
 
     judge: records [n, ...] of every method, from a subject, images [n, ...], targets [n], maps by method and a context.
+    measure: its name, columns and constants. Raises PgigError for a name that is taken.
 
     >>> from pgig.records.measure import Column, Measure
     >>> share = Column("top share", lambda found, _: found.max(1) / found.sum(1), "higher")
@@ -92,11 +95,14 @@ def judge(
 ) -> dict[str, dict[str, NDArray[numpy.float64]]]:
     """Every method's columns, a number for each input: method -> column -> [n].
 
+    subject: the model, or a `Subject` of it.
     measure: a name of the table, with constants other than its own where wanted: `insertion+unit=pixel`.
     target: the class of each input, or one for all.
     attributions: shaped like x; tensors, arrays, or what `pgig.explain` gives.
     context: a `Setting` for measures that need more, such as `max_sensitivity`.
     by: a judge of your own making, such as `Degradation(Protocol(patch=4))`.
+
+    Raises PgigError for a measure that there is not, shapes that do not fit, or a context that lacks what is needed.
 
     >>> model, x = pgig.synthetic.embedded(), torch.randn(2, 3, 64, 64)
     >>> found = pgig.attribute_all(["gradient", "integrated_gradients"], model, x, target=0)

@@ -17,7 +17,16 @@ Attributions = Mapping[str, Tensor]  # method -> like x
 
 @dataclass(frozen=True)
 class Setting(Context):
-    """A run knows all of it. What is missing is made up for where that is possible, and asked for where it is not.
+    """What a measure may need to know beside images, classes and maps; a run fills in all of it.
+
+    score, seed, ids, references, black, baseline, batch_size, progress, forward_args, forward_kwargs, options: as in an
+        explainer's context, and as at `pgig.attribute`.
+    evaluator: who scores changed images; without, whole forward passes. sums: of patches, in place of attributions.
+    std: that values of 0..1 were divided by, for each channel. masks: where the object is, [n, height, width].
+    explain: a function of inputs that gives the same methods' maps of them. explain_random: the same of a model with
+        random weights. kept: what one measure computed and another can use.
+
+    What is missing is made up for where that is possible; where it is not, the measure raises PgigError and names it.
 
     >>> setting = pgig.measures.Setting(ids=["a.jpg", "b.jpg"], score="logit")
     >>> setting.score
@@ -34,11 +43,13 @@ class Setting(Context):
 
     @staticmethod
     def of(context: Context) -> "Setting":
+        """A context as a setting."""
         if isinstance(context, Setting):
             return context
         return Setting(**{entry.name: getattr(context, entry.name) for entry in fields(Context)})
 
     def evaluator_for(self, subject: Subject) -> Evaluator:
+        """Who scores; where nobody was given, whole forward passes."""
         if self.evaluator is not None:
             return self.evaluator
         if callable(self.score):
@@ -46,6 +57,7 @@ class Setting(Context):
         return DenseEvaluator(scored_by(subject, self.score))
 
     def sums_of(self, attributions: Attributions, grid: PatchGrid) -> dict[str, Tensor]:  # [n, patches] each
+        """Of each method over the patches."""
         if self.sums:
             if next(iter(self.sums.values())).shape[1] != len(grid):
                 raise PgigError(f"attributions by patches of another size than {grid.patch} cannot be judged here")

@@ -29,6 +29,9 @@ def patterns_by_quality(
     `health()` shows rho of each.
 
     moments: by `estimate_moments(..., regime="quality")`. held_out: batches that were not among theirs.
+    seed: of the units and windows that are drawn. forward_args, forward_kwargs: as for `estimate_moments`.
+
+    Raises PgigError for moments of other weights, and data that does not fit.
 
     >>> model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3)).eval()
     >>> moments = pgig.estimate_moments(model, [torch.randn(500, 4)], "quality")

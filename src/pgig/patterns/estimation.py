@@ -38,6 +38,11 @@ def estimate_patterns(
 
     Gives `pgig.Patterns`, a mapping of layer names to tensors shaped like their weights.
 
+    mask, joins, preprocessing, progress, forward_args, forward_kwargs: as for `estimate_moments`.
+
+    Raises PgigError for a model that is still training or has no layer for patterns, and for data that does not fit, is
+    not finite, or is none at all.
+
     >>> model = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.ReLU(), torch.nn.Linear(4, 3)).eval()
     >>> patterns = pgig.estimate_patterns(model, [torch.randn(200, 2) for _ in range(3)])
     >>> {name: tuple(pattern.shape) for name, pattern in patterns.items()}

@@ -82,6 +82,8 @@ def find_patterns(model: nn.Module | Subject, regime: str | None = None) -> Patt
 
     None where there are none. regime: as for `estimate_moments`.
 
+    A regime that is none has no patterns; no error is raised.
+
     >>> pgig.find_patterns(torch.nn.Linear(2, 3).eval()) is None
     True
     """

@@ -96,6 +96,12 @@ class Moments:
 
     `a + b` are the moments of both data sets; any grouping and any order gives the same patterns to rounding.
 
+    layers: sums of each layer. samples: how many inputs were seen. digest: of the weights. fingerprint: of the inputs.
+    preprocessing: of the images, where known. unsupported: layers that get no patterns. paths: on which branches that are
+    added come from the input. notes: what else is known.
+
+    Raises PgigError where moments of other weights, regimes or preprocessing are added, or a file is damaged.
+
     >>> model = torch.nn.Linear(2, 3).eval()
     >>> both = sum(pgig.estimate_moments(model, [torch.randn(50, 2)]) for _ in range(2))
     >>> both.samples, both.patterns()["weight"].shape
@@ -156,6 +162,7 @@ class Moments:
         return replace(self, layers=layers)
 
     def patterns(self) -> Patterns:
+        """The patterns of what was seen; of moments of several regimes, `pgig.patterns_by_quality` gives them."""
         if several := [name for name, layer in self.layers.items() if layer.others]:
             raise PgigError(
                 f"moments of {len(several)} layers are of several regimes: pgig.patterns_by_quality(model, moments, "
@@ -178,6 +185,7 @@ class Moments:
         ).warned()
 
     def save(self, path: str | Path) -> None:
+        """As safetensors, sealed; by rename."""
         tensors, layers = {}, {}
         for name, layer in self.layers.items():
             layers[name] = {
@@ -200,6 +208,7 @@ class Moments:
 
     @classmethod
     def load(cls, path: str | Path) -> "Moments":
+        """What `save` wrote; a damaged file is refused."""
         try:
             with safe_open(path, "pt") as file:
                 facts = file.metadata() or {}

@@ -31,6 +31,8 @@ class Patterns(Mapping[str, Tensor]):
 
     `save(path)` and `Patterns.load(path)` (safetensors, sealed); `health()` says how far they can be trusted.
 
+    tensors: the patterns by layer; None of the other three where they are unknown. For other weights, `check` raises PgigError.
+
     >>> patterns = pgig.estimate_patterns(torch.nn.Linear(2, 3).eval(), [torch.randn(100, 2)])
     >>> patterns.health().verdict
     'good: 1 layers, w.p = 1, nothing out of the ordinary'
@@ -125,6 +127,7 @@ class Patterns(Mapping[str, Tensor]):
         return self
 
     def save(self, path: str | Path) -> None:
+        """As safetensors, sealed; by rename."""
         layers = {name: asdict(layer) for name, layer in self.layers.items()}
         about = {"digest": self.digest, "layers": layers, "facts": self.facts, "seal": BLANK}
         with written(Path(path)) as temporary:

@@ -60,6 +60,10 @@ def signal_quality(
 
     Gives by layer the median rho of the weight, the pattern and a random direction; 1 is best.
 
+    batches: the data. seed: of the draws.
+
+    Raises PgigError for patterns of other weights, and for data that does not fit.
+
     >>> model, data = torch.nn.Linear(4, 3).eval(), torch.randn(800, 4)
     >>> patterns = pgig.estimate_patterns(model, [data])
     >>> rho = pgig.signal_quality(model, patterns, [torch.randn(800, 4)])["weight" if "weight" in patterns else ""]

@@ -58,6 +58,7 @@ def explain(
     score: "logit", Quantus's choice and the default, or "probability"; softmax=True means the latter.
     xai_lib_kwargs, and all else: options of `pgig.attribute`; black, [channels, 1, 1], for variants with a black
         baseline. Quantus's `img_size`, `nr_channels`, `channel_first` and `xai_lib` are taken, and change nothing.
+    targets: the class of each. Raises PgigError, as `pgig.attribute` does.
 
     >>> model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * 8 * 8, 5)).eval()
     >>> pgig.quantus.explain(model, torch.ones(2, 3, 8, 8).numpy(), [0, 1], method="gradient").shape

@@ -37,6 +37,17 @@ class Explanation:
 
     What `pgig.explain` gives, as NumPy data: it is saved, read and drawn without torch.
 
+    method, options: by which, and its options.
+    attribution, input: arrays [n, ...] of the same shape.
+    score, target, predicted, probability: what was explained, of which class; the likeliest, and how likely `target` is.
+    completeness: how far the attribution's sum is from what it should be, where the method promises one.
+    weights_digest, patterns_digest: of what it stands on; None where the model is no module, or there were no patterns.
+    seconds: that the method took, with those that shared its passes.
+    label: as drawn. signed: is there a for and against? nothing: up to where magnitudes are drawn as nothing.
+    sentence: what the method says, in words. version: of pgig.
+
+    Raises PgigError where arrays do not fit, or a file (`load`) is none of these.
+
     >>> one = pgig.explain(torch.nn.Linear(2, 3).eval(), torch.ones(4, 2), "gradient", score="logit")["gradient"]
     >>> one.attribution.shape, one.predicted.shape, one[0].attribution.shape
     ((4, 2), (4,), (1, 2))
@@ -126,6 +137,7 @@ class Explanation:
 
     @classmethod
     def load(cls, path: str | Path) -> "Explanation":
+        """What `save` wrote."""
         if not Path(path).is_file():
             raise PgigError(f"no explanation at {path}")
         try:

@@ -21,6 +21,9 @@ class TokenExplanation:
 
     What `pgig.explain_tokens` gives.
 
+    tokens: as read. attribution: [n, tokens]. shown: which are no padding. All else as in `pgig.Explanation`: method,
+    options, score, target, predicted, probability, completeness, seconds. A value; errors are those of what gives it.
+
     >>> import numpy
     >>> values, shown = numpy.array([[0, 2.0, 1]]), numpy.ones((1, 3), bool)
     >>> one = pgig.TokenExplanation("mine", (("a", "good", "film"),), values, shown)

@@ -55,6 +55,9 @@ class Subject:
     What is found out about a model (its memory format, whether it treats rows one by one, its digest, plans of it) is
     shared by all its subjects, found out once, and forgotten when its weights change.
 
+    Raises PgigError, at the latest when something is explained, for a model that is still training, patterns that do not fit,
+    and a layer that there is not.
+
     >>> model = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.ReLU(), torch.nn.Linear(4, 3)).eval()
     >>> subject = pgig.Subject(model, at="0")
     >>> pgig.attribute("gradient", subject, subject.inner(torch.ones(1, 2)), forward_args=(torch.ones(1, 2),)).shape
@@ -95,6 +98,7 @@ class Subject:
         return model.with_patterns(patterns) if patterns is not None else model.renewed()
 
     def with_patterns(self, patterns: Mapping[str, Tensor] | None) -> "Subject":
+        """The same model with other patterns."""
         return self.like(self.model, patterns)
 
     def taking(self, names: Sequence[str]) -> "Subject":
@@ -143,6 +147,7 @@ class Subject:
 
     @property
     def module(self) -> nn.Module:
+        """The model, where it is a module."""
         if not isinstance(self.model, nn.Module):
             raise PgigError(f"a module is needed here, to know its layers by name, got {type(self.model).__name__}")
         return self.model

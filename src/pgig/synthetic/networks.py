@@ -16,6 +16,8 @@ _WIDTHS = 24, 32, 48, 64
 class SmallVGG(nn.Module):
     """Convolutions with ReLU and pooling between, and two linear layers, as VGG has them; 64 x 64 images.
 
+    variant: "plain", or "bn" with batch norm. Another raises PgigError.
+
     >>> pgig.synthetic.SmallVGG("bn").eval()(torch.rand(2, 3, 64, 64)).shape  # without weights: `embedded` has them
     torch.Size([2, 5])
     """
@@ -41,6 +43,8 @@ class SmallVGG(nn.Module):
 
 def embedded(variant: Variant = "plain") -> SmallVGG:
     """The trained classifier, in eval mode.
+
+    variant: "plain", or "bn" with batch norm. Another raises PgigError.
 
     >>> pgig.synthetic.embedded("bn")(torch.zeros(1, 3, 64, 64)).shape
     torch.Size([1, 5])

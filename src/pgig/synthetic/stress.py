@@ -49,6 +49,10 @@ class Verdict:
 class StressTest:
     """A signal and a distractor with the truth beside them, and what methods say of the two: see `stress_test`.
 
+    z: the signal, [n]. x: the inputs, signal and distractor mixed, [n, 2]. target, y: what is to be predicted, and the
+    model's answer, [n]. patterns: of its layers. attributions: by method, [n, 2]. integrated_gradients: the plain ones,
+    whatever was asked for. A value; errors are those of `stress_test`.
+
     >>> test = pgig.synthetic.stress_test(["pgig", "integrated_gradients"])
     >>> verdicts = test.verdicts()
     >>> verdicts["pgig"].distractor < verdicts["integrated_gradients"].distractor
@@ -66,6 +70,7 @@ class StressTest:
     integrated_gradients: Tensor  # [n, 2], the yardstick for the distractor
 
     def verdicts(self) -> dict[str, Verdict]:
+        """What each method makes of signal and distractor."""
         plateau = self.x[:, 0] - self.x[:, 1] >= 1
         output = float(self.y[plateau].abs().mean())
         of_ig = float(self.integrated_gradients[:, 1].abs().mean())
@@ -119,6 +124,9 @@ def stress_test(
     methods: as `pgig.explain` takes them: names, methods, functions of (model, inputs, targets).
     patterns: without, estimated from the data; `authors_patterns(x)` reproduces the published figure.
     progress: called with (points done, points in all).
+    seed: of the data. steps: of paths.
+
+    Raises PgigError for methods that there are not, and patterns that do not fit.
 
     >>> pgig.synthetic.stress_test().verdicts()["pgig"].leaves_distractor
     True

@@ -32,6 +32,9 @@ _BATCH = 16
 class TruthTest:
     """What a test found, image by image: see `truth_test`.
 
+    setting, ids: which images. accuracy: of the network on them. scores: method -> measure -> [n]. examples,
+    example_attributions: a few to be drawn. A value; errors are those of `truth_test`.
+
     >>> test = pgig.synthetic.truth_test("white", ["gradient", "pgig"], images=4)
     >>> sorted(test.table()), test.examples.x.shape[1:]
     (['chance', 'gradient', 'pgig'], torch.Size([3, 64, 64]))
@@ -70,6 +73,9 @@ def embedded_patterns(
 ) -> Patterns:
     """The recipe of the embedded networks' patterns: generated images of all settings in equal parts.
 
+    model: the network. images: how many, in all. progress: called with (images done, images in all).
+    regime: as for `pgig.estimate_moments`, and with its errors.
+
     >>> len(pgig.synthetic.embedded_patterns(pgig.synthetic.embedded(), images=150))
     6
     """
@@ -104,6 +110,11 @@ def truth_test(
     methods: as `pgig.explain` takes them: names, methods, Captum's explainers, functions.
     model: an embedded network, or a classifier of the generated images of your own.
     patterns: without, estimated by `embedded_patterns`.
+    images: how many are explained. seed: of the images. score: as for `pgig.attribute`. examples: images to keep for drawing.
+    progress: called with (points done, points in all).
+
+    Raises PgigError for a setting or methods that there are not, and patterns that do not fit; torch's own errors for a model that does
+    not take 64 x 64 images.
 
     >>> test = pgig.synthetic.truth_test("white", "gradient", images=4)
     >>> sorted(test.scores), test.accuracy > 0.5

@@ -13,6 +13,8 @@ _IMAGENET = 1000
 def imagenet_classes() -> list[str]:
     """ImageNet's thousand, in the order of the class index.
 
+    They come with pgig: no error is expected.
+
     >>> len(pgig.vision.imagenet_classes()), pgig.vision.imagenet_classes()[285]
     (1000, 'Egyptian cat')
     """

@@ -39,6 +39,8 @@ def load_model(model: str, weights: str | None = None) -> nn.Module:
     weights: a file, a URL, `default` (torchvision's, by torch.hub; a package's, also without being asked) or, for a
         named model, `random`.
 
+    Raises PgigError for a name that there is not, and for weights that cannot be read or do not fit.
+
     >>> pgig.vision.load_model("squeezenet1_0", "random").training
     False
     """
@@ -82,6 +84,9 @@ def model_with(model: str, state: Mapping[str, Tensor]) -> nn.Module:
 
 def default_preprocess(model: str, weights: str | None) -> Preprocess:
     """As a model, or its weights, want images.
+
+    model, weights: as for `load_model`. A name that is not known gets ImageNet's usual; of `timm:` and `hf:`, one that there
+    is not raises PgigError.
 
     >>> pgig.vision.default_preprocess("squeezenet1_0", None).size
     224

@@ -29,6 +29,8 @@ class Preprocess:
     The defaults are torchvision's for ImageNet. Images of more than `max_pixels` are refused; those within take at most
     about 16 bytes of memory a pixel while they are read.
 
+    interpolation: of resizing. Sizes that cannot be, and images that cannot be read, raise PgigError.
+
     >>> from pgig.vision import Preprocess
     >>> small = Preprocess(size=96, resize=110)
     >>> small.mean, small.fit

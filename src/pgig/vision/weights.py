@@ -58,6 +58,8 @@ def read_weights(source: str, model: str | None = None) -> dict[str, Tensor]:
 def load_weights(model: nn.Module, state: Mapping[str, Tensor]) -> None:
     """Copy `state` into `model`; every name and shape must agree.
 
+    Raises PgigError where they do not, which names some of what is missing or too much.
+
     >>> model = torch.nn.Linear(2, 3)
     >>> pgig.vision.load_weights(model, {"weight": torch.ones(3, 2), "bias": torch.zeros(3)})
     >>> float(model.weight.detach().sum())
