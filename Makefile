@@ -77,7 +77,7 @@ site: $(READY)
 # wheel and sdist, installed and tried without the repository, by themselves and with each extra
 dist: $(READY)
 	rm -rf dist
-	$(BIN)/python -m build --outdir dist
+	PIP_CONSTRAINT="$(CURDIR)/constraints.txt" $(BIN)/python -m build --outdir dist
 	$(BIN)/python packaging/try_wheel.py dist
 
 clean:

@@ -133,7 +133,7 @@ def main(images: int, folder: Path, out: Path, compare: bool) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--images", type=int, default=50000)
-    parser.add_argument("--folder", type=Path, default=Path("/tmp/large-report"))
+    parser.add_argument("--folder", type=Path, default=Path("large-report"))
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
     parser.add_argument("--engines", dest="compare", action="store_true", help="needs duckdb and polars")
     main(**vars(parser.parse_args()))

@@ -8,6 +8,7 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[1]
+SHORTEST = 15  # letters of an alternative text
 OUTSIDE = {"contributing.md": "CONTRIBUTING.md", "changelog.md": "CHANGELOG.md", "licence.md": "LICENSE"}
 
 
@@ -36,6 +37,9 @@ def on_config(config: Any) -> Any:
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Links that leave docs/: to pages that the site has, and to files, which are named."""
+    for about in re.findall(r"!\[([^\]]*)\]\(", markdown):
+        if len(about) < SHORTEST:
+            raise PluginError(f"{page.file.src_uri}: a picture must say what it shows, got {about!r}")
     here = Path(page.file.src_uri).parent
     up = "../" * len(here.parts)
 

@@ -18,7 +18,6 @@ from pgig.methods.points import NoisyLines, References
 from pgig.methods.table import METHODS, Method
 from pgig.patterns.patterns import Patterns
 from pgig.subject.context import Context
-from pgig.subject.scores import Score
 from pgig.subject.subject import Subject
 
 expected_pgig = Method(

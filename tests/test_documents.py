@@ -101,7 +101,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     from skimage import data
 
     timm()  # with what its import needs
-    for name in ("dog.jpg", "cat.jpg", "photo.jpg"):
+    (tmp_path / "photos").mkdir()
+    for name in ("dog.jpg", "cat.jpg", "photo.jpg", "photos/1.jpg", "photos/2.jpg"):
         Image.fromarray(data.chelsea()).save(tmp_path / name)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PGIG_CACHE", str(tmp_path / "cache"))

@@ -84,8 +84,8 @@ class Protocol:
 def ranking(sums: Tensor, order: Order, ids: Sequence[Hashable], seed: int = 0) -> Tensor:  # [n, patches] -> the same
     """All patches in order. Among equals the earlier in the grid goes first, or last where ascending.
 
-    sums: of patches. ids, seed: what a random order depends on. Raises PgigError for an order that is none, and sums that are
-    not finite.
+    sums: of patches. ids, seed: what a random order depends on. Raises PgigError for an order that is none, and sums
+    that are not finite.
 
     >>> pgig.degradation.ranking(torch.tensor([[1.0, 3.0, 2.0]]), "descending", [0]).tolist()
     [[1, 2, 0]]

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy
 import torch
@@ -56,7 +56,7 @@ class Occlusion:
     def shares(self) -> None:
         return None
 
-    def with_options(self, **values: Any) -> "Occlusion":
+    def with_options(self, **values: Any) -> Self:
         """The same with other options: `window=8`."""
         if unknown := values.keys() - self.options.keys():
             raise PgigError(f"no option {sorted(unknown)[0]}")

@@ -54,8 +54,8 @@ def attribute(
 ) -> Given:
     """The attribution of `inputs` by one method, shaped like them.
 
-    method: a name out of `pgig.METHODS`, such as "integrated_gradients", "pgig" or "guided_backprop" (`pgig methods` lists
-        them with what they cost), or a `Method`.
+    method: a name out of `pgig.METHODS`, such as "integrated_gradients", "pgig" or "guided_backprop" (`pgig methods`
+        lists them with what they cost), or a `Method`.
     model: a module in eval mode, any callable where no rule needs its parameters, or a `pgig.Subject`.
     inputs: a batch [n, ...] or a tuple of batches; dtype and device follow it. Or a mapping of what the model takes by
         name: its floating point tensors are explained, the rest is passed on.
@@ -82,9 +82,9 @@ def attribute(
         attributions are shaped like what it gives.
     spent: a dict that is filled with the gradients that each input took, for every method with steps="auto".
 
-    Raises PgigError, in one line, for what does not fit: a target or a method that is none, an option that no method has, a
-    model that is still training, patterns that do not fit, values that are not finite, a model whose rows depend on each
-    other. A keyword that is not above is a TypeError.
+    Raises PgigError, in one line, for what does not fit: a target or a method that is none, an option that no method
+    has, a model that is still training, patterns that do not fit, values that are not finite, a model whose rows depend
+    on each other. A keyword that is not above is a TypeError.
 
     >>> model = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.ReLU(), torch.nn.Linear(4, 3)).eval()
     >>> x, data = torch.ones(1, 2), torch.randn(100, 2)
@@ -135,9 +135,9 @@ def attribute_all(
 
     methods: names out of `pgig.METHODS`, or a mapping of names of your own to `Method` values.
 
-    Arguments and errors are those of `attribute`: model, inputs, target, score, baseline, references, patterns, seed, ids,
-    batch_size, progress, forward_args, forward_kwargs, layer, side, spent; and start, steps, tolerance, samples, variance,
-    quadrature, multiply_by_input, soft_gates, which go to the methods that have them.
+    Arguments and errors are those of `attribute`: model, inputs, target, score, baseline, references, patterns, seed,
+    ids, batch_size, progress, forward_args, forward_kwargs, layer, side, spent; and start, steps, tolerance, samples,
+    variance, quadrature, multiply_by_input, soft_gates, which go to the methods that have them.
 
     >>> model, x = torch.nn.Linear(2, 3).eval(), torch.ones(1, 2)
     >>> found = pgig.attribute_all(["gradient", "integrated_gradients"], model, x, target=0)

@@ -62,8 +62,8 @@ def explain(
     progress: called with (points done, points in all).
     options: steps, samples, variance, quadrature, multiply_by_input, start: set for every method that has the option.
 
-    model, inputs, target, patterns, score, baseline, references, seed, ids, batch_size, forward_args, forward_kwargs: as at
-        `pgig.attribute`.
+    model, inputs, target, patterns, score, baseline, references, seed, ids, batch_size, forward_args, forward_kwargs:
+        as at `pgig.attribute`.
 
     Raises PgigError, in one line, for what does not fit, as `pgig.attribute` does.
 

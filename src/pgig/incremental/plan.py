@@ -29,8 +29,8 @@ class Plan:
     """A model as steps that compute windows of their maps anew, in place of the whole: see `plan_of`.
 
     outputs, rest: the maps that the steps give, and the part of the model behind them, which is computed whole.
-    rest_work: multiply-adds of that part; work: those on windows so far. rows: pairs that it is prepared for. reasons: why
-    what is whole is. Whoever begins with images of another size than the plan's raises PgigError.
+    rest_work: multiply-adds of that part; work: those on windows so far. rows: pairs that it is prepared for. reasons:
+    why what is whole is. Whoever begins with images of another size than the plan's raises PgigError.
 
     >>> plan = pgig.incremental.plan_of(pgig.synthetic.embedded("plain"), torch.rand(1, 3, 64, 64))
     >>> plan.reasons, plan.bytes_per_row < 1_000_000

@@ -23,8 +23,8 @@ class Method:
     backward pass does, `summary` what becomes of the terms. `multiply_by_input` says whether the scale is used, and
     `start` what backpropagation begins with: 1, or the score at each point.
 
-    `about` is the line that `pgig methods` shows. `with_options` gives the same with other options, and raises PgigError
-    for one that the method does not have.
+    `about` is the line that `pgig methods` shows. `with_options` gives the same with other options, and raises
+    PgigError for one that the method does not have.
 
     >>> pgig.METHODS["pgig"].with_options(steps=50).options["steps"]
     50

@@ -97,8 +97,8 @@ class Moments:
     `a + b` are the moments of both data sets; any grouping and any order gives the same patterns to rounding.
 
     layers: sums of each layer. samples: how many inputs were seen. digest: of the weights. fingerprint: of the inputs.
-    preprocessing: of the images, where known. unsupported: layers that get no patterns. paths: on which branches that are
-    added come from the input. notes: what else is known.
+    preprocessing: of the images, where known. unsupported: layers that get no patterns. paths: on which branches that
+    are added come from the input. notes: what else is known.
 
     Raises PgigError where moments of other weights, regimes or preprocessing are added, or a file is damaged.
 

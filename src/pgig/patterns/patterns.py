@@ -31,7 +31,8 @@ class Patterns(Mapping[str, Tensor]):
 
     `save(path)` and `Patterns.load(path)` (safetensors, sealed); `health()` says how far they can be trusted.
 
-    tensors: the patterns by layer; None of the other three where they are unknown. For other weights, `check` raises PgigError.
+    tensors: the patterns by layer; None of the other three where they are unknown. For other weights, `check` raises
+    PgigError.
 
     >>> patterns = pgig.estimate_patterns(torch.nn.Linear(2, 3).eval(), [torch.randn(100, 2)])
     >>> patterns.health().verdict

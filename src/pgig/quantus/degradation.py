@@ -34,9 +34,9 @@ class Degradation(Metric):  # type: ignore[type-arg]
     The paper's protocol by default: 100 patches of 9 pixels, each by its own mean, the probability as score. The
     curves of the last call are in `curves`, [images, steps + 1]; which evaluator was taken, and why, in `note`.
 
-    fill: as in `pgig.degradation.Protocol`. seed: of random orders. All else is Quantus's, with its meaning: abs, normalise,
-    normalise_func, normalise_func_kwargs, return_aggregate, aggregate_func, default_plot_func, disable_warnings,
-    display_progressbar. Raises PgigError for what does not fit the protocol.
+    fill: as in `pgig.degradation.Protocol`. seed: of random orders. All else is Quantus's, with its meaning: abs,
+    normalise, normalise_func, normalise_func_kwargs, return_aggregate, aggregate_func, default_plot_func,
+    disable_warnings, display_progressbar. Raises PgigError for what does not fit the protocol.
 
     >>> from pgig.quantus import Degradation
     >>> model, x, y = pgig.synthetic.embedded("plain"), torch.rand(2, 3, 64, 64), torch.tensor([0, 3])

@@ -39,7 +39,8 @@ class Explanation:
 
     method, options: by which, and its options.
     attribution, input: arrays [n, ...] of the same shape.
-    score, target, predicted, probability: what was explained, of which class; the likeliest, and how likely `target` is.
+    score, target, predicted, probability: what was explained, of which class; the likeliest, and how likely `target`
+    is.
     completeness: how far the attribution's sum is from what it should be, where the method promises one.
     weights_digest, patterns_digest: of what it stands on; None where the model is no module, or there were no patterns.
     seconds: that the method took, with those that shared its passes.

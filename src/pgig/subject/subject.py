@@ -55,8 +55,8 @@ class Subject:
     What is found out about a model (its memory format, whether it treats rows one by one, its digest, plans of it) is
     shared by all its subjects, found out once, and forgotten when its weights change.
 
-    Raises PgigError, at the latest when something is explained, for a model that is still training, patterns that do not fit,
-    and a layer that there is not.
+    Raises PgigError, at the latest when something is explained, for a model that is still training, patterns that do
+    not fit, and a layer that there is not.
 
     >>> model = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.ReLU(), torch.nn.Linear(4, 3)).eval()
     >>> subject = pgig.Subject(model, at="0")

@@ -110,11 +110,12 @@ def truth_test(
     methods: as `pgig.explain` takes them: names, methods, Captum's explainers, functions.
     model: an embedded network, or a classifier of the generated images of your own.
     patterns: without, estimated by `embedded_patterns`.
-    images: how many are explained. seed: of the images. score: as for `pgig.attribute`. examples: images to keep for drawing.
+    images: how many are explained. seed: of the images. score: as for `pgig.attribute`. examples: images to keep for
+    drawing.
     progress: called with (points done, points in all).
 
-    Raises PgigError for a setting or methods that there are not, and patterns that do not fit; torch's own errors for a model that does
-    not take 64 x 64 images.
+    Raises PgigError for a setting or methods that there are not, and patterns that do not fit; torch's own errors for a
+    model that does not take 64 x 64 images.
 
     >>> test = pgig.synthetic.truth_test("white", "gradient", images=4)
     >>> sorted(test.scores), test.accuracy > 0.5

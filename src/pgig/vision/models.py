@@ -85,8 +85,8 @@ def model_with(model: str, state: Mapping[str, Tensor]) -> nn.Module:
 def default_preprocess(model: str, weights: str | None) -> Preprocess:
     """As a model, or its weights, want images.
 
-    model, weights: as for `load_model`. A name that is not known gets ImageNet's usual; of `timm:` and `hf:`, one that there
-    is not raises PgigError.
+    model, weights: as for `load_model`. A name that is not known gets ImageNet's usual; of `timm:` and `hf:`, one that
+    there is not raises PgigError.
 
     >>> pgig.vision.default_preprocess("squeezenet1_0", None).size
     224
