@@ -1,33 +1,37 @@
 """The tests of study/questions.md on what was measured."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy
 from measured import Results, named, only
-from settings import CHOSEN_FROM, FAITHFULNESS, MAIN, SLOW
+from settings import CHOSEN_FROM, FAITHFULNESS, GOES_ON, MAIN, SLOW
 
 from pgig.report.ranking import ALPHA, Ranking
 from pgig.report.run import Run
 from pgig.statistics import comparisons, holm
 
 WANTED = 0.75  # share of the faithfulness measures in whose best group a winner is
+# of the paper's section on image degradation, the worst first; those it calls alike share a place
 PAPER_ORDER: Mapping[str, int] = {
     "random": 0, "gradient": 1, "gradient_x_input": 2, "integrated_gradients": 2, "vargrad": 3,
-    "smoothgrad_squared": 4, "expected_gradients": 4, "guided_backprop": 4, "pattern_attribution": 4, "pgig": 5,
+    "smoothgrad_squared": 4, "smoothgrad_ig": 4, "expected_gradients": 4, "guided_backprop": 4,
+    "pattern_attribution": 4, "pgig": 5,
 }  # fmt: skip
+SLOW_NAMED = tuple(named(method, "slow-0") for method in SLOW)
 
 
 def settings_of(results: Results, methods: Sequence[str], images: Sequence[str] | None = None) -> dict[str, Run]:
-    """Measures that count, by how many photographs they were measured on: runs, as a ranking takes them."""
+    """Measures that count, as a ranking takes them: those on many photographs, and those on few."""
     found = {}
     counts = counting(results)
-    for labels in ([label for label in counts if label in MAIN], [label for label in counts if label not in MAIN]):
+    for use, is_main in (("many", True), ("few", False)):
+        labels = [label for label in counts if (label in MAIN) == is_main]
         run = results.run(labels, methods)
         run = run if images is None else only(run, images)
         if labels and len(run.images) > 1:
-            found[f"{results.network}, {len(run.images)} images"] = run
+            found[f"{results.network}, {use}"] = run
     return found
 
 
@@ -39,8 +43,17 @@ def compared(results: Results) -> list[str]:
 
 def begun(results: Results) -> list[str]:
     """Methods that were measured by all that counts, on some photographs, without the slow ones."""
-    slow = {named(method, "slow-0") for method in SLOW}
-    return [m for m in results.methods if m not in slow and all(results.count(m, f) for f in counting(results))]
+    counts = counting(results)
+    return [m for m in results.methods if m not in SLOW_NAMED and all(results.count(m, f) for f in counts)]
+
+
+def with_slow(results: Results) -> list[str]:
+    """All that was measured on the few, with the slow ones; nothing where those were not measured yet."""
+    counts = counting(results)
+    if not all(results.count(m, f) for m in SLOW_NAMED for f in counts):
+        return []
+    few = min(results.count(m, f) for m in SLOW_NAMED for f in counts)
+    return [m for m in results.methods if all(results.count(m, f) >= few for f in counts)]
 
 
 def counting(results: Results) -> list[str]:
@@ -67,11 +80,16 @@ class Network:
 
     results: Results
     images: tuple[str, ...] | None = None  # of these alone
-    with_begun: bool = False  # also methods of fewer photographs, all on those alone that they have in common
+    of: Callable[[Results], list[str]] = compared  # the methods; all on those photographs alone that they share
 
     @cached_property
     def runs(self) -> dict[str, Run]:
-        return settings_of(self.results, (begun if self.with_begun else compared)(self.results), self.images)
+        return settings_of(self.results, self.of(self.results), self.images)
+
+    @property
+    def counts(self) -> str:
+        """On how many images: of the measures on many, and of those on few."""
+        return " and ".join(str(len(run.images)) for run in self.runs.values())
 
     @cached_property
     def ranking(self) -> Ranking:
@@ -120,15 +138,17 @@ def worse_than_random(run: Run) -> list[Worse]:
 
 
 def chosen(found: Mapping[str, Standing]) -> str:
-    """The candidate with the best mean rank."""
-    return next(method for method in found if method in CHOSEN_FROM)
+    """The candidate with the best mean rank. It must be one of those that all networks were measured with."""
+    found_best = next(method for method in found if method in CHOSEN_FROM)
+    if found_best not in {named(method, "main-0") for method in GOES_ON}:
+        raise RuntimeError(f"{found_best} is chosen, but was stopped: let it go on (settings.py), and measure it")
+    return found_best
 
 
-def paper_agreement(results: Results) -> float:
-    """Rank correlation of the paper's order with that of `morf`, without smoothgrad_ig, which the few alone have."""
-    methods = list(PAPER_ORDER)
-    areas = results.run(["morf"], methods).ranked_by("morf").mean(0)
-    return rank_correlation([-PAPER_ORDER[m] for m in methods], areas.tolist())
+def paper_agreement(run: Run) -> float:
+    """Rank correlation of the paper's order with that of `morf`."""
+    areas = run.ranked_by("morf").mean(0)
+    return rank_correlation([-PAPER_ORDER[m] for m in run.methods], areas.tolist())
 
 
 def rank_correlation(one: Sequence[float], other: Sequence[float]) -> float:

@@ -117,3 +117,16 @@ removal_consensus = PatternConsensus({**PatternConsensus().views, "removal": occ
 removal_control = Consensus(
     {"occlusion": occlusion, **explainers(["integrated_gradients"])}, "Mean rank without patterns"
 )
+
+
+def cost(method: str, side: int = 224) -> str:
+    """Of a candidate, as the page names it, for one image: gradients, and windows of occlusion (passes without)."""
+    name = method.partition(", ")[0].partition("+")[0]
+    found = globals().get(name) or METHODS[name]
+    if isinstance(found, MeanPgig):
+        found = METHODS["pgig"]
+    if isinstance(found, Method):
+        return f"{found.points.count}"
+    removal = [view for view in found.views.values() if isinstance(view, Occlusion)]
+    windows = "".join(f" + {len(view.boxes(side, side))} windows" for view in removal)
+    return f"{found.gradients}{windows}"

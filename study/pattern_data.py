@@ -21,7 +21,7 @@ from pgig.synthetic.images import SETTINGS, samples
 from pgig.vision.models import default_preprocess, load_model
 from pgig.vision.preprocess import Preprocess
 
-COUNTS = 10, 25, 50, 100, 175, 250
+COUNTS = 10, 25, 50, 100, 250
 FOREIGN = "noise", "shapes", "animals", "others"  # generated, generated, classes below 398, classes from there on
 GENERATED = 250
 LAST_ANIMAL = 397  # of ImageNet's classes

@@ -84,7 +84,12 @@ def plan_aside(networks: Sequence[str]) -> Iterator[tuple[str, Planned, int]]:
 
 
 DRAWS, STAGES, RANDOMISED = 3, 8, 10  # of random weights; layers from the top down; photographs, of `few-0`
-RANDOMISED_METHODS = (*(m for m in QUICK if "+" not in m and ":" not in m), "pattern_consensus")
+# without noise, which no weights change, and without those that take as long as all others together (SLOW)
+RANDOMISED_METHODS = (
+    *(m for m in QUICK if "+" not in m and ":" not in m and m != "random"),
+    "occlusion",
+    "pattern_consensus",
+)
 ASIDE = "efficientnet_lite2"  # from randomisation and from the questions on patterns
 REFERENCES = 64  # photographs that expected gradients draw from, of those for patterns
 HELD_OUT = 50  # photographs for patterns that judge them

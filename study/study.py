@@ -47,12 +47,13 @@ def main(images: Path, weights: Path, out: Path, tables: Path, networks: Sequenc
         if name in networks:
             run_generated(name, tables)
     real = [name for name in networks if name not in EMBEDDED]
-    for name, planned, part in plan(real):
-        studies[name].run(planned, part)
-    for name in real:
-        if name != ASIDE:
-            run_pattern_data(name, given.get(name), measured_photographs(images), tables / "patterns")
-            studies[name].randomise(tables / "randomised")
+    for group in ([name for name in real if name == NETWORKS[0]], [name for name in real if name != NETWORKS[0]]):
+        for name, planned, part in plan(group):
+            studies[name].run(planned, part)
+        for name in group:
+            if name != ASIDE:
+                run_pattern_data(name, given.get(name), measured_photographs(images), tables / "patterns")
+                studies[name].randomise(tables / "randomised")
     for name, planned, part in plan_aside(real):
         studies[name].run(planned, part)
 

@@ -1,12 +1,15 @@
 """docs/study.md, with its figures, from the published tables: a pure function of them."""
 
+import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from analysis import Network, begun, chosen, compared, counting
+from analysis import Network, begun, chosen, compared, counting, with_slow
+from aside_tables import counts_table, good_from, other_data_table, stability_table, survivors_table
 from measured import read_results
 from published import read_rows
-from settings import FAITHFULNESS
+from settings import FAITHFULNESS, NETWORKS
 from study_figures import write_figures
 from study_tables import (
     TITLES,
@@ -17,10 +20,7 @@ from study_tables import (
     images_table,
     networks_table,
     paper_table,
-    patterns_table,
-    slow_table,
-    stability_table,
-    survivors_table,
+    verdict,
     worse_table,
 )
 
@@ -29,7 +29,10 @@ from pgig.report.ranking import Ranking
 HERE = Path(__file__).parent
 TABLES, DOCS = HERE / "tables", HERE.parent / "docs"
 FIRST = "squeezenet1_0"
-RELATIVES = "pgig", "pgig+absolute", "integrated_pattern_attribution", "integrated_gradients", "occlusion", "random"
+RELATIVES = (
+    "pgig", "pgig+absolute", "integrated_pattern_attribution", "integrated_gradients", "occlusion", "removal_consensus",
+    "removal_control", "random",
+)  # fmt: skip
 
 
 def write_page(tables: Path = TABLES, docs: Path = DOCS) -> None:
@@ -38,13 +41,17 @@ def write_page(tables: Path = TABLES, docs: Path = DOCS) -> None:
     text = (HERE / "questions.md").read_text() + "\n" + (HERE / "findings.md").read_text()
     for name, block in blocks(found, tables).items():
         text = text.replace(f"<<{name}>>", block)
-    rankings = (
-        Ranking.of({name: run for network in found for name, run in network.runs.items()}),
-        Ranking.of(
-            {TITLES[n.results.network]: n.results.run(FAITHFULNESS, compared(n.results)) for n in found if is_whole(n)}
-        ),
-    )
-    write_figures(found, rankings, chosen(half(found, tables, "selection").standings), tables, docs / "study")
+    if left := re.findall("<<.*?>>", text):
+        raise RuntimeError(f"nothing is known of {left}")
+    real = [network for network in found if network.results.network in NETWORKS]
+    everywhere = Ranking.of({name: run for network in real for name, run in network.runs.items()})
+    shared = {
+        n.results.network: Ranking.of(
+            {n.results.network: n.results.run(FAITHFULNESS, compared(n.results))}
+        ) for n in found if is_whole(n)
+    }  # fmt: skip
+    candidate = chosen(half(found, tables, "selection").standings)
+    write_figures(found, everywhere, shared, candidate, tables, docs / "study")
     (docs / "study.md").write_text(text)
 
 
@@ -61,39 +68,64 @@ def half(found: Sequence[Network], tables: Path, which: str) -> Network:
 
 def blocks(found: Sequence[Network], tables: Path) -> dict[str, str]:
     """What stands in the text between << and >>."""
-    selection, confirmation = (half(found, tables, which) for which in ("selection", "confirmation"))
-    others = [(TITLES[n.results.network], n) for n in found if n.results.network != FIRST]
-    confirming = [
-        (f"{TITLES[n.results.network]}{', where all were measured' if part.with_begun else ''}", part)
-        for _, n in others for part in (n, Network(n.results, with_begun=True))
-        if not part.with_begun or set(begun(n.results)) > set(compared(n.results))
-    ]  # fmt: skip
-    survivors, named = survivors_table(tables, [network.results.network for network in found])
+    halves = half(found, tables, "selection"), half(found, tables, "confirmation")
+    candidate = chosen(halves[0].standings)
+    names = [network.results.network for network in found]
+    real = [n for n in found if n.results.network in NETWORKS]
+    whole = [n for n in found if is_whole(n)]
+    survivors, named = survivors_table(tables, names)
+    results = {n.results.network: n.results for n in found}
+    with_more = [(_title(n), n) for each in found for n in (each, *_further(each))]
     return {
         "images": images_table(found),
-        "chosen": f"`{chosen(selection.standings)}`",
-        "candidates": candidates_table(selection, [("SqueezeNet 1.0, confirmation half", confirmation), *confirming]),
-        "control": control_table([("SqueezeNet 1.0", next(n for n in found if n.results.network == FIRST)), *others]),
-        "worse": worse_table(found),
+        "chosen": f"`{candidate}`",
+        "verdict": verdict(candidate, real, found),
+        "candidates": candidates_table(halves, with_more),
+        "control": control_table([(_title(n), n) for n in found]),
+        "worse": worse_table([*found, *(n for each in found for n in _further(each))]),
         "networks": networks_table(found),
         "paper": paper_table(found),
-        "fills": fills_table([n for n in found if is_whole(n)], RELATIVES),
-        "slow": slow_table([n for n in found if is_whole(n)]),
+        "fills": fills_table(whole, RELATIVES),
         "stability": stability_table(found),
         "survivors": survivors,
-        "survivors named": "none measured."
+        "survivors named": "none."
         if not named
         else "; ".join(f"{where}: {', '.join(f'`{m}`' for m in of)}" for where, of in named.items()),
-        "patterns": patterns_table(tables, {n.results.network: n.results for n in found}),
-        "best": "\n\n".join(f"### {TITLES[n.results.network]}\n\n{_figures(n)}\n\n{best_table(n)}" for n in found),
-    }
+        "counts": counts_table(tables, results),
+        "good from": good_from(tables, names),
+        "other data": other_data_table(tables, results),
+        "best": "\n\n".join(_best_of(network) for network in found),
+        "agreement": "\n\n".join(
+            f"![How far measures agree on {TITLES[n.results.network]}: rank correlations of the methods](study/"
+            f"agreement-{n.results.network}.png)" for n in whole
+        ),
+    }  # fmt: skip
+
+
+def _further(network: Network) -> list[Network]:
+    """The same with methods that were measured on fewer photographs: those that stopped, and the slow ones."""
+    usual = set(compared(network.results))
+    found = [replace(network, of=of) for of in (begun, with_slow)]
+    return [each for each in found if set(each.of(each.results)) > usual]
+
+
+def _title(network: Network) -> str:
+    kinds: dict[object, str] = {begun: ", all candidates", with_slow: ", the slow ones too"}
+    return TITLES[network.results.network] + kinds.get(network.of, "")
+
+
+def _best_of(network: Network) -> str:
+    parts = [f"### {TITLES[network.results.network]}", _figures(network), best_table(network)]
+    for each in _further(network):
+        parts += [f"**{_title(each)}**, on the photographs that all were measured on:", best_table(each)]
+    return "\n\n".join(parts)
 
 
 def _figures(network: Network) -> str:
     name, title = network.results.network, TITLES[network.results.network]
     return (
-        f"![Mean ranks of methods on {title}, with bars that join what is not told apart](study/places-{name}.png)\n\n"
-        f"![Degradation curves on {title}](study/curves-{name}.png)"
+        f"![Mean ranks of methods on {title}, the best first, with intervals](study/places-{name}.png)\n\n"
+        f"![Degradation curves on {title}: how fast the class fades](study/curves-{name}.png)"
     )
 
 

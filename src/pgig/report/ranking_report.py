@@ -137,11 +137,14 @@ def agreement_figure(ranking: Ranking, size: Size = PAGE) -> Figure:
     return figure
 
 
-def critical_difference_figure(ranking: Ranking, size: Size = PAGE) -> Figure:
-    """Mean ranks on a line with their intervals; bars join what Nemenyi's test does not tell apart."""
+def critical_difference_figure(ranking: Ranking, size: Size = PAGE, *, joined: bool = True) -> Figure:
+    """Mean ranks on a line with their intervals; bars join what Nemenyi's test does not tell apart.
+
+    joined: without bars, which tell little where the settings are few.
+    """
     names = list(ranking.mean_ranks)
     ranks = [ranking.mean_ranks[name].mean for name in names]
-    groups = _groups(ranks, ranking.critical_difference)
+    groups = _groups(ranks, ranking.critical_difference) if joined else []
     line = 0.3 if size is PAGE else 0.15
     figure = Figure(figsize=(size.width, line * (len(names) + 1.2 * len(groups) + 4.5)), layout="constrained")
     ax = figure.subplots()
@@ -157,10 +160,10 @@ def critical_difference_figure(ranking: Ranking, size: Size = PAGE) -> Figure:
     ax.set_ylim(len(names) + 0.8 * len(groups) + 0.3, -0.7)
     ax.set_xlim(0.8, len(names) + 0.2)
     ax.tick_params(axis="x", labelsize=size.text)
-    ax.set_xlabel(
-        f"mean rank over {len(ranking.cells)} settings, 1 is best\n"
-        f"bars join what is within the critical difference of {ranking.critical_difference:.2f}", fontsize=size.label,
-    )  # fmt: skip
+    told = f"mean rank over {len(ranking.cells)} settings, 1 is best"
+    if joined:
+        told += f"\nbars join what is within the critical difference of {ranking.critical_difference:.2f}"
+    ax.set_xlabel(told, fontsize=size.label)
     ax.spines[["top", "right"]].set_visible(False)
     return figure
 
