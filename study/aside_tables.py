@@ -1,8 +1,10 @@
-"""The tables of what decides nothing: stability, randomisation, patterns from fewer images and from other data."""
+"""The tables of what decides nothing: stability, randomisation, patterns from less or other data, speed."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy
 from analysis import Network
@@ -184,3 +186,26 @@ def _place(measured: Results, areas: Mapping[str, float]) -> str:
         return ""
     own = float(numpy.mean([areas[run.images[n]] for n in places]))
     return f"{1 + int((run.ranked_by('morf')[places].mean(0) < own).sum())} of {len(PAPER)} (on {len(places)} images)"
+
+
+def speed_table(measured: Path) -> str:
+    """Seconds of each method for an image, and the whole experiment against Captum and Quantus, as it was measured."""
+    if not measured.is_file():
+        return NOT_YET
+    found = json.loads(measured.read_text())
+    networks = {name: of for name, of in found["networks"].items() if name in TITLES}
+    seconds = {TITLES[name]: of["seconds of a method"] for name, of in networks.items()}
+    methods = dict.fromkeys(method for of in seconds.values() for method in of)
+    rows = [[code(m), *(f"{of[m]:.2f}" if m in of else "" for of in seconds.values())] for m in methods]
+    processor = f"Processor: {found['machine']['processor']}, {found['machine']['threads']} threads."
+    told = [_ratio(TITLES[name], of["whole experiment"]) for name, of in networks.items() if "whole experiment" in of]
+    return "\n\n".join([*told, processor, table(["seconds for an image", *seconds], rows)])
+
+
+def _ratio(title: str, found: Mapping[str, Any]) -> str:
+    images = f"{found['images']} {'photographs' if found['photographs'] else 'generated images'}"
+    methods = ", ".join(code(method) for method in found["methods"])
+    return (
+        f"On {title}, {images} by {methods} under `morf`: Captum and Quantus take **{found['ratio']:.1f} times as long** "
+        f"({sum(found['seconds']['Captum and Quantus']):.0f} seconds)."
+    )

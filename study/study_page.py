@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from analysis import Network, begun, chosen, compared, counting, with_slow
-from aside_tables import counts_table, good_from, other_data_table, stability_table, survivors_table
+from aside_tables import counts_table, good_from, other_data_table, speed_table, stability_table, survivors_table
 from measured import read_results
 from published import read_rows
 from settings import FAITHFULNESS, NETWORKS
@@ -28,6 +28,7 @@ from pgig.report.ranking import Ranking
 
 HERE = Path(__file__).parent
 TABLES, DOCS = HERE / "tables", HERE.parent / "docs"
+MEASURED = HERE.parent / "benchmarks" / "results" / "experiment.json"
 FIRST = "squeezenet1_0"
 RELATIVES = (
     "pgig", "pgig+absolute", "integrated_pattern_attribution", "integrated_gradients", "occlusion", "removal_consensus",
@@ -94,6 +95,7 @@ def blocks(found: Sequence[Network], tables: Path) -> dict[str, str]:
         "counts": counts_table(tables, results),
         "good from": good_from(tables, names),
         "other data": other_data_table(tables, results),
+        "speed": speed_table(MEASURED),
         "best": "\n\n".join(_best_of(network) for network in found),
         "agreement": "\n\n".join(
             f"![How far measures agree on {TITLES[n.results.network]}: rank correlations of the methods](study/"
