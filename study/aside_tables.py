@@ -206,6 +206,7 @@ def _ratio(title: str, found: Mapping[str, Any]) -> str:
     images = f"{found['images']} {'photographs' if found['photographs'] else 'generated images'}"
     methods = ", ".join(code(method) for method in found["methods"])
     return (
-        f"On {title}, {images} by {methods} under `morf`: Captum and Quantus take **{found['ratio']:.1f} times as long** "
+        f"On {title}, {images} by {methods} under `morf`: Captum and Quantus take "
+        f"**{found['ratio']:.1f} times as long** "
         f"({sum(found['seconds']['Captum and Quantus']):.0f} seconds)."
     )
