@@ -20,8 +20,9 @@ def run(example: Path) -> Any:
     notebook.cells.insert(0, new_code_cell("%matplotlib inline"))  # figures show themselves, as in Jupyter
     with TemporaryDirectory() as folder:  # what an example writes
         client = NotebookClient(
-            notebook, timeout=SECONDS, kernel_name="python3", resources={"metadata": {"path": folder}}
-        )
+            notebook, timeout=SECONDS, kernel_name="python3", resources={"metadata": {"path": folder}},
+            extra_arguments=["--log-level=ERROR"],
+        )  # fmt: skip
         client.execute()
     del notebook.cells[0]
     return notebook

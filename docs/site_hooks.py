@@ -1,6 +1,7 @@
 """What the site has beside the pages of docs/: examples with their outputs, commands from their own help, and more."""
 
 import re
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,8 @@ def on_config(config: Any) -> Any:
     import sys
 
     sys.path.insert(0, str(ROOT / "docs"))
+    if find_spec("ruff") is None:
+        raise PluginError("signatures are wrapped by ruff, which is not installed: pip install ruff")
     return config
 
 
@@ -64,9 +67,17 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 
 def on_post_page(output: str, page: Any, **_: Any) -> str:
+    return _from_here(output, page.url)
+
+
+def on_post_template(output: str, template_name: str, **_: Any) -> str:
+    return _from_here(output, template_name) if template_name.endswith(".html") else output
+
+
+def _from_here(output: str, url: str) -> str:
     """The theme would fetch a script for searching in files; the site brings its own."""
-    up = "../" * (page.url.count("/"))
+    up = "../" * url.count("/")
     output = output.replace('<script src="https://unpkg.com/iframe-worker/shim">', f'<script src="{up}file_search.js">')
     if fetched := re.findall(r"<(?:script|link|img|iframe)[^>]+(?:src|href)=[\"']?(?:https?:)?//[^>]+", output):
-        raise PluginError(f"{page.url} would fetch from elsewhere: {fetched[0]}")
+        raise PluginError(f"{url} would fetch from elsewhere: {fetched[0]}")
     return output

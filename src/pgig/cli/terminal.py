@@ -69,7 +69,13 @@ def goes_on(folder: Path, how: str = "the same command") -> Iterator[None]:
     try:
         yield
     except (KeyboardInterrupt, SystemExit) as stop:
-        errors.print(f"stopped; what is finished is in {folder}: {how} goes on", highlight=False, soft_wrap=True)
+        begun = any((folder / "parts").glob("part-*")) or any((folder / "stages").glob("*"))
+        line = (
+            f"what is finished is in {folder}: {how} goes on"
+            if begun
+            else f"nothing was finished yet: {how} begins anew"
+        )
+        errors.print(f"stopped; {line}", highlight=False, soft_wrap=True)
         sys.exit(130 if isinstance(stop, KeyboardInterrupt) else stop.code)
 
 

@@ -84,7 +84,7 @@ def attribute(
 
     Raises PgigError, in one line, for what does not fit: a target or a method that is none, an option that no method
     has, a model that is still training, patterns that do not fit, values that are not finite, a model whose rows depend
-    on each other. A keyword that is not above is a TypeError.
+    on each other. A keyword that is not above is a TypeError; what the model itself raises comes through as it is.
 
     >>> model = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.ReLU(), torch.nn.Linear(4, 3)).eval()
     >>> x, data = torch.ones(1, 2), torch.randn(100, 2)

@@ -155,7 +155,8 @@ def find_method(method: str | Method) -> Method:
         raise PgigError(f"{method} is no method of gradients at points: name it in pgig.explain, or in a command")
     if method not in METHODS:
         raise PgigError(
-            f"unknown method {method!r}; known: {', '.join(METHODS)}; and {', '.join(_ELSEWHERE)} in pgig.explain"
+            f"unknown method {method!r}; known: {', '.join(METHODS)}; and {', '.join(_ELSEWHERE)} in pgig.explain, "
+            "which takes variants such as pgig+absolute too"
         )
     return METHODS[method]
 

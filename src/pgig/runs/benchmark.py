@@ -89,7 +89,7 @@ def _read_finished(prepared: Prepared, standing: Standing) -> None:
         _check_images(job, folder, found)
         if job.asked.save_attributions:
             read_sums(out, part)  # is it whole?
-    standing.before = standing.done = sum(len(part.images) for part in finished)
+    standing.done = standing.before = sum(len(part.images) for part in finished)
 
 
 def _check_images(job: Job, folder: ImageFolder, finished: Finished) -> None:

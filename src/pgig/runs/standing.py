@@ -17,10 +17,10 @@ SET_ASIDE = "set-aside.csv"
 class Headway:
     total: int  # images
     before: int = 0  # of those, found finished when the work began
-    done: int = 0
+    done: float = 0
     retried: int = 0  # parts that were begun again
     aside: dict[int, tuple[Part, str]] = field(default_factory=dict)  # parts that are set aside, with reasons
-    by_worker: dict[int, int] = field(default_factory=dict)  # images
+    by_worker: dict[int, float] = field(default_factory=dict)  # images
     begun: float = field(default_factory=time.monotonic)
 
     @property
@@ -32,7 +32,7 @@ class Headway:
     def summary(self) -> str:
         """In a line: images, speed, by worker, time left, what was tried again."""
         speed = self.speed
-        said = [f"{self.done}/{self.total} images", f"{speed:.2f}/s"]
+        said = [f"{int(self.done + 1e-6)}/{self.total} images", f"{speed:.2f}/s"]
         if len(self.by_worker) > 1:
             seconds = max(1e-9, time.monotonic() - self.begun)
             each = sorted((images / seconds for images in list(self.by_worker.values())), reverse=True)
@@ -46,7 +46,7 @@ class Headway:
             said.append(f"{len(self.aside)} set aside")
         return ", ".join(said)
 
-    def _count(self, images: int, worker: int) -> None:
+    def _count(self, images: float, worker: int) -> None:
         self.done += images
         self.by_worker[worker] = self.by_worker.get(worker, 0) + images
 

@@ -67,8 +67,8 @@ class Worker:
             raise PgigError("the images that references are drawn from have changed since the run began")
         return pool
 
-    def run(self, part: Part) -> Generator[int, None, list[dict[str, Any]]]:
-        """Finish a part: its rows, written by rename."""
+    def run(self, part: Part) -> Generator[float, None, list[dict[str, Any]]]:
+        """Finish a part: its rows, written by rename. Tells of images, in fractions: explained, and by each measure."""
         out, configuration = self._asked.out, self._job.configuration
         so_far = yield from self._explained(part)
         for one in so_far.done:
@@ -78,10 +78,10 @@ class Worker:
             sums = Finished(_sums_rows(so_far.done), dict(so_far.skipped), so_far.digests, True)
             write_sums(out, part, sums, configuration)
         rows: list[dict[str, Any]] = []
-        told = 0 if self._asked.measures else len(part.images)
-        for number, found in enumerate(self._judging.rows(so_far.done) if so_far.done else (), 1):
+        step, told = self._step, self._step * len(part.images)
+        for found in self._judging.rows(so_far.done) if so_far.done else ():
             rows += found
-            now = max(told, min(len(part.images), len(part.images) * number // len(self._asked.judged_by)))
+            now = min(float(len(part.images)), told + step * len(part.images))
             yield now - told
             told = now
         yield len(part.images) - told
@@ -101,7 +101,12 @@ class Worker:
         shown_label = next(iter(self._asked.judged_by))
         return [row for row in rows if row["measure"] == shown_label]  # what a run tells of while it goes on
 
-    def _explained(self, part: Part) -> Generator[int, None, _PartSoFar]:
+    @property
+    def _step(self) -> float:
+        """What explaining an image counts, and judging it by a measure; where one measure is all, explaining is."""
+        return 1 / (1 + len(self._asked.judged_by)) if self._asked.measures else 1.0
+
+    def _explained(self, part: Part) -> Generator[float, None, _PartSoFar]:
         """What could be read and explained, why the rest could not, and digests of all image files.
 
         An error where the first part fails wholly.
@@ -129,8 +134,7 @@ class Worker:
                     raise PgigError(
                         f"the model failed while {name} was explained: {_first_line(error)}; the same command goes on"
                     ) from error
-            if not self._asked.measures:  # with many measures, judging takes longer than explaining
-                yield 1
+            yield self._step
         if failed is not None and not found.done and part.number == 0:
             raise PgigError(f"{failed}: {found.skipped[failed]}")
         if kept is not None:

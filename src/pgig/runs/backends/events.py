@@ -21,9 +21,9 @@ class Done:
 
 @dataclass(frozen=True)
 class Progress:
-    """So many images more are explained, of parts that are not finished yet."""
+    """So many images more are done, of parts that are not finished yet; in fractions."""
 
-    images: int
+    images: float
     worker: int = 0
 
 
@@ -41,7 +41,7 @@ class Retried:
 
     part: Part
     reason: str
-    images: int  # that were told of
+    images: float  # that were told of
     worker: int = 0
 
 
@@ -56,7 +56,7 @@ class SetAside:
 Event = Done | Progress | Lost | Retried | SetAside
 
 
-Work = Generator[int, None, Any]
+Work = Generator[float, None, Any]
 
 
 class Worker(Protocol):

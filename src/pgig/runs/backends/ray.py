@@ -83,7 +83,7 @@ class _Hand:
     stage: Literal["starting", "loading", "idle", "working"] = "starting"
     node: str = ""
     part: Part | None = None
-    told: int = 0  # images of the part
+    told: float = 0  # images of the part
     is_counted: bool = True  # of two that have a part, one is
 
 
