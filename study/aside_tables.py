@@ -1,7 +1,7 @@
 """The tables of what decides nothing: stability, randomisation, patterns from less or other data, speed."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -150,12 +150,16 @@ def good_from(tables: Path, networks: Sequence[str]) -> str:
         own = interval(list(found[-1].areas["pgig+absolute"].values()))
         means = [float(numpy.mean(list(each.areas["pgig+absolute"].values()))) for each in found]
         level = _from_when(found, [own.low <= mean <= own.high for mean in means])
-        good = [_from_when(found, [each.doubtful[which] == 0 for each in found]) for which in (0, 1)]
+        good = [_at(each.images for each in found if each.doubtful[which] == 0) for which in (0, 1)]
         told.append(
             f"{TITLES[network]}: MoRF of PGIG's sizes is within the interval of that by {found[-1].images} {level}; "
-            f"the report says good {good[0]}, and with held-out images {good[1]}."
+            f"the report says good at {good[0]}, and with held-out images at {good[1]}."
         )
     return " ".join(told) if told else NOT_YET
+
+
+def _at(numbers: Iterable[int]) -> str:
+    return ", ".join(map(str, numbers)) or "none"
 
 
 def _from_when(found: Sequence[FromData], holds: Sequence[bool]) -> str:

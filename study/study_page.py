@@ -39,7 +39,9 @@ RELATIVES = (
 def write_page(tables: Path = TABLES, docs: Path = DOCS) -> None:
     found = [Network(read_results(tables, name)) for name in TITLES if (tables / name).is_dir()]
     found = [network for network in found if len(compared(network.results)) > 1]
-    text = (HERE / "questions.md").read_text() + "\n" + (HERE / "findings.md").read_text()
+    questions, answers, findings = ((HERE / f"{name}.md").read_text() for name in ("questions", "answers", "findings"))
+    title, _, rest = questions.partition("\n")
+    text = "\n".join([title, answers, rest, findings])
     for name, block in blocks(found, tables).items():
         text = text.replace(f"<<{name}>>", block)
     if left := re.findall("<<.*?>>", text):
@@ -76,7 +78,7 @@ def blocks(found: Sequence[Network], tables: Path) -> dict[str, str]:
     whole = [n for n in found if is_whole(n)]
     survivors, named = survivors_table(tables, names)
     results = {n.results.network: n.results for n in found}
-    with_more = [(_title(n), n) for each in found for n in (each, *_further(each))]
+    with_more = [(_title(n), n) for each in found for n in (each, *_further(each)) if n.of is not with_slow]
     return {
         "images": images_table(found),
         "chosen": f"`{candidate}`",

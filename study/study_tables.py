@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 import numpy
-from analysis import PAPER_ORDER, SLOW_NAMED, Network, paper_agreement, rank_correlation
+from analysis import PAPER_ORDER, SLOW_NAMED, Network, paper_agreement, rank_correlation, worse_than_random
 from candidates import cost
 from settings import CHOSEN_FROM, FAITHFULNESS, FURTHER, MAIN, STABILITY
 
@@ -128,12 +128,15 @@ def control_table(found: Sequence[tuple[str, Network]]) -> str:
 
 
 def worse_table(found: Sequence[Network]) -> str:
-    rows = [
-        [code(worse.method), TITLES[network.results.network], f"`{worse.label}`", f"{worse.by:.3g}",
-         f"{worse.p:.2g}"]
-        for network in found for worse in network.worse_than_random
-    ]  # fmt: skip
-    return table(["method", "network", "measure", "behind random by", "p (Holm)"], sorted(rows)) if rows else "None."
+    """Once for each method, network and measure: on the most images that it was measured on."""
+    rows: dict[tuple[str, str, str], list[object]] = {}
+    for network in found:
+        for run in network.runs.values():
+            for worse in worse_than_random(run):
+                key = code(worse.method), TITLES[network.results.network], f"`{worse.label}`"
+                rows.setdefault(key, [*key, len(run.images), f"{worse.by:.3g}", f"{worse.p:.2g}"])
+    head = ["method", "network", "measure", "images", "behind random by", "p (Holm)"]
+    return table(head, [rows[key] for key in sorted(rows)]) if rows else "None."
 
 
 def networks_table(found: Sequence[Network]) -> str:

@@ -171,7 +171,7 @@ def test_patterns_by_number_of_photographs(tmp_path):
         patch.setattr(aside_tables, "TITLES", {"net": "the network"})
         assert aside_tables.good_from(tmp_path, ["net"]) == (
             "the network: MoRF of PGIG's sizes is within the interval of that by 250 from 50 photographs on; "
-            "the report says good from 50 photographs on, and with held-out images at no number tried."
+            "the report says good at 50, 250, and with held-out images at none."
         )
     assert aside_tables.from_data(tmp_path, "other") == []
 
