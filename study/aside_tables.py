@@ -39,7 +39,7 @@ def survivors_table(tables: Path, networks: Sequence[str]) -> tuple[str, dict[st
             continue
         stages = sorted({stage for stage, _ in of})
         draws, photographs = numpy.array(next(iter(of.values()))).shape
-        on = f"{TITLES[network]}, {photographs} images, {draws} draws"
+        on = f"{TITLES[network]}, {photographs} images, {drawn(draws)}"
         head += [f"{on}: classifier", f"{on}: all {stages[-1]} layers"]
         for method in dict.fromkeys(method for _, method in of):
             first, last = (over_draws(of[stage, method]) for stage in (stages[0], stages[-1]))
@@ -50,6 +50,10 @@ def survivors_table(tables: Path, networks: Sequence[str]) -> tuple[str, dict[st
     if not rows:
         return NOT_YET, {}
     return table(["rank correlation of sizes", *head], [[code(m), *of] for m, of in rows.items()]), survivors
+
+
+def drawn(count: int) -> str:
+    return f"{count} draw{'' if count == 1 else 's'} of weights"
 
 
 def randomised(tables: Path, network: str) -> dict[tuple[int, str], list[list[float]]]:

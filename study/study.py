@@ -103,13 +103,13 @@ class Study:
     def randomise(self, tables: Path) -> None:
         """With several draws of weights, those whose tables are not there yet."""
         for seed in range(DRAWS):
-            out, table = self._out / f"randomised-{seed}", tables / f"{self._out.name}-{seed}.csv"
+            out, table = self._out / f"randomised-logit-{seed}", tables / f"{self._out.name}-{seed}.csv"
             if not table.is_file():
                 self._patterns("traced")
                 self._pgig(
                     "randomize", *self._network, "--images", self._folders["few-0"], "--limit", RANDOMISED,
                     "--patterns", self._files["traced"], "--methods", ",".join(RANDOMISED_METHODS), "--modes",
-                    "cascading", "--layers", STAGES, "--seed", seed, "--out", out,
+                    "cascading", "--layers", STAGES, "--score", "logit", "--seed", seed, "--out", out,
                 )  # fmt: skip
                 publish_randomised(out, table)
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from analysis import Network
-from aside_tables import FromData, from_data, over_draws, randomised
+from aside_tables import FromData, drawn, from_data, over_draws, randomised
 from matplotlib.figure import Figure
 from study_tables import TITLES
 
@@ -104,7 +104,7 @@ def randomised_figure(found: Mapping[str, Mapping[tuple[int, str], list[list[flo
         ax.set_xticks(range(len(stages)), stages)
         ax.set_xlabel("layers with random weights, from the top")
         draws, photographs = len(of[stages[0], methods[0]]), len(of[stages[0], methods[0]][0])
-        ax.set_title(f"{TITLES[network]}, {photographs} images, {draws} draws", fontsize=11)
+        ax.set_title(f"{TITLES[network]}, {photographs} images, {drawn(draws)}", fontsize=11)
         ax.spines[["top", "right"]].set_visible(False)
     axes[0].set_ylabel("rank correlation of sizes with the trained network's")
     handles, labels = axes[0].get_legend_handles_labels()

@@ -6,7 +6,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from analysis import Network, begun, chosen, compared, counting, with_slow
-from aside_tables import counts_table, good_from, other_data_table, speed_table, stability_table, survivors_table
+from aside_tables import (
+    NOT_YET,
+    counts_table,
+    good_from,
+    other_data_table,
+    speed_table,
+    stability_table,
+    survivors_table,
+)
 from measured import read_results
 from published import read_rows
 from settings import FAITHFULNESS, NETWORKS
@@ -90,11 +98,13 @@ def blocks(found: Sequence[Network], tables: Path) -> dict[str, str]:
         "paper": paper_table(found),
         "fills": fills_table(whole, RELATIVES),
         "stability": stability_table(found),
-        "survivors": survivors,
+        "survivors": _with_figure("randomised", "How alike sizes stay as layers get random weights", survivors),
         "survivors named": "none."
         if not named
         else "; ".join(f"{where}: {', '.join(f'`{m}`' for m in of)}" for where, of in named.items()),
-        "counts": counts_table(tables, results),
+        "counts": _with_figure(
+            "counts", "MoRF of PGIG by the photographs behind its patterns", counts_table(tables, results)
+        ),
         "good from": good_from(tables, names),
         "other data": other_data_table(tables, results),
         "speed": speed_table(MEASURED),
@@ -104,6 +114,10 @@ def blocks(found: Sequence[Network], tables: Path) -> dict[str, str]:
             f"agreement-{n.results.network}.png)" for n in whole
         ),
     }  # fmt: skip
+
+
+def _with_figure(name: str, shows: str, table: str) -> str:
+    return table if table == NOT_YET else f"![{shows}](study/{name}.png)\n\n{table}"
 
 
 def _further(network: Network) -> list[Network]:

@@ -146,6 +146,21 @@ def test_the_command_answers_both_questions_and_goes_on(folder):
     assert "seed was 0, now 3" in other.stderr
 
 
+def test_attributions_without_an_order_are_told_of(folder):
+    """Weights so large that random ones rule the class out: its probability is 0, and so is its gradient."""
+    larger = "    with torch.no_grad():\n        model[4].weight.mul_(1e6)\n    return model\n"
+    (folder / "sure.py").write_text(FACTORY.split("def wrong")[0].replace("return nn.Seq", "model = nn.Seq") + larger)
+    call = ("randomize", "--model", "sure:make", "--size", "32", "--resize", "32", "--images", "photos", "--limit", "3",
+            "--methods", "gradient,random", "--modes", "cascading")  # fmt: skip
+    done = run(folder, *call, "--out", "run")
+    assert done.returncode == 0, done.stderr
+    assert "attributions have no order" in done.stderr
+    assert "--score logit" in done.stderr
+    assert "have no order" in (folder / "run" / "report.md").read_text()
+    done = run(folder, *call, "--out", "logits", "--score", "logit")
+    assert "no order" not in done.stderr + (folder / "logits" / "report.md").read_text()
+
+
 def test_another_kind_of_run_is_not_overwritten_and_bad_images_are_named(folder):
     size = ("--model", "net:make", "--size", "32", "--resize", "32", "--images", "photos", "--methods", "gradient")
     assert run(folder, "degrade", *size, "--patch", "8", "--steps", "2", "--out", "run").returncode == 0

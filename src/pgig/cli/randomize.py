@@ -93,9 +93,11 @@ def randomize(
             headway = run_randomization(job, model, found, say, place.where())
         if headway.aside:
             raise PgigError(f"{len(headway.aside)} stages were the end of every worker that tried them: see {out}")
-        from pgig.report.randomization import write_randomization  # matplotlib is slow to load
+        from pgig.report.randomization import doubt_of, write_randomization  # matplotlib is slow to load
 
         page = write_randomization(out)
+    if score == "probability" and (doubt := doubt_of(out)):
+        errors.print(f"{doubt} (--score logit)", highlight=False, soft_wrap=True)
     if skipped := (out / "skipped.csv").read_text(encoding="utf-8").count("\n") - 1:
         errors.print(
             f"{skipped} of the images could not be read: see {out}/skipped.csv", highlight=False, soft_wrap=True

@@ -53,6 +53,8 @@ def keep_patterns(patterns: Patterns) -> Path:
     >>> file = pgig.keep_patterns(pgig.estimate_patterns(model, [torch.randn(50, 2)]))
     >>> a = pgig.attribute("pgig", model, torch.ones(1, 2), patterns="auto")
     """
+    if not isinstance(patterns, Patterns):
+        raise PgigError(f"expected pgig.Patterns, as estimate_patterns gives them, got {type(patterns).__name__}")
     if patterns.digest is None:
         raise PgigError("patterns without a digest of their weights cannot be found again: tie them with for_model()")
     name = f"{_regime(patterns)}-{patterns.content_digest()}.safetensors"

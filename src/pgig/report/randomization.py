@@ -45,9 +45,29 @@ def write_randomization(folder: Path) -> Path:
         folder / "report.md", "randomization.md", modes=modes, methods=methods, means=means, measures=MEASURES,
         first={mode: found_stages[0] for mode, found_stages in last.items()},
         last={mode: found_stages[-1] for mode, found_stages in last.items()},
-        images=len(next(iter(next(iter(found.values())).values()))["ssim"]),
+        images=len(next(iter(next(iter(found.values())).values()))["ssim"]), doubt=_doubt(found),
     )  # fmt: skip
     return folder / "report.md"
+
+
+def doubt_of(folder: Path) -> str:
+    """What is to be said of attributions without an order; nothing where there are none."""
+    return _doubt({stage["stage"]: _read(folder / "stages" / f"{stage['stage']}.csv") for stage in _stages(folder)})
+
+
+def _doubt(found: Found) -> str:
+    """A correlation of exactly zero, both ways, is that of an attribution that is the same everywhere."""
+    every = [
+        (values["spearman"] == 0) & (values["spearman_absolute"] == 0)
+        for of_stage in found.values() for values in of_stage.values()
+    ]  # fmt: skip
+    blank, count = sum(int(one.sum()) for one in every), sum(map(len, every))
+    if not blank:
+        return ""
+    return (
+        f"{blank} of {count} attributions have no order: they are the same everywhere, most likely zero, since the "
+        "probability of a class that random weights rule out, and its gradient, round to zero: explain the logit"
+    )
 
 
 def _stages(folder: Path) -> list[dict[str, str]]:
