@@ -84,7 +84,7 @@ def test_the_newest_of_the_weights_and_the_regime_is_found(own_cache):
     assert torch.equal(auto, pgig.attribute("pgig", model, x, patterns=pgig.Patterns.load(found[2])))
     with pytest.raises(pgig.PgigError, match="without a digest"):
         keep_patterns(pgig.Patterns({}))
-    with pytest.raises(pgig.PgigError, match="expected pgig.Patterns"):
+    with pytest.raises(pgig.PgigError, match=r"expected pgig\.Patterns"):
         keep_patterns({})
 
 
