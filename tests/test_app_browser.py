@@ -278,8 +278,13 @@ def test_answers_that_were_lost_on_the_way_are_asked_for_again(seen):
 
     page.wait_for_timeout(1500)
     page.route("**/gradio_api/queue/data**", lose)
-    page.locator("#picker .pg-example").nth(1).click()
-    wait_for_maps(page, 1)
+    for number, title in ((1, "espresso"), (0, "cat"), (1, "espresso"), (0, "cat")):
+        page.locator("#picker .pg-example").nth(number).click()
+        wait_for_title(page, title)
+        wait_for_maps(page, 1)
+        if lost:
+            break
+        page.wait_for_timeout(5000)  # a busy machine's stream was still open, so that nobody asked for one
     assert lost
 
 

@@ -78,7 +78,7 @@ def test_options_that_a_method_does_not_have():
 
 def test_scores_without_a_gradient():
     single = nn.Sequential(NET, nn.Linear(5, 1).double())
-    refused("use score='logit'", model=single)
+    refused("use the score 'logit'", model=single)
     assert pgig.attribute("gradient", single, X, score="logit").abs().sum() > 0
     refused("a dict of one, other, and none of it is named.*pass score=", model=lambda x: {"one": NET(x), "other": x})
     refused("does not depend on the inputs", model=lambda x: NET(x.detach()))

@@ -515,5 +515,5 @@ def test_a_stopped_run_says_so_at_once(folder):
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "the same command goes on" in said
+    assert "nothing was finished yet: the same command begins anew" in said
     assert time.monotonic() - begun < 10
