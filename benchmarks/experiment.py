@@ -8,6 +8,7 @@ smooth noise.
 """
 
 import argparse
+import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -102,10 +103,10 @@ def compared(network: str, given: "Given", images: int) -> dict[str, Any]:
 
 
 def each_method(network: str, given: "Given", images: int) -> dict[str, float]:
-    """Median seconds for an image by each method alone."""
+    """Median seconds for an image by each method alone; which patterns there are changes nothing: the weights are."""
     model, x, target, references = given.of(network, images + 1)
     patterns = {
-        name: torch.ones_like(layer.weight) for name, layer in model.named_modules()
+        name: layer.weight.detach().clone() for name, layer in model.named_modules()
         if isinstance(layer, nn.Conv2d | nn.Linear)
     }  # fmt: skip
     subject, found = Subject(model, patterns), {}
@@ -152,16 +153,20 @@ class Given:
         return torch.stack([preprocess.normalise(preprocess.pixels(path)) for path in chosen])
 
 
+def measured_here(path: Path) -> dict[str, Any]:
+    """The networks of an earlier run on the same machine, which stay."""
+    known = json.loads(path.read_text()) if path.is_file() else {}
+    return dict(known["networks"]) if known.get("machine") == machine() else {}
+
+
 def main(out: Path, networks: str, images: int, alone: int, photographs: Path | None, weights: str | None) -> None:
     library = torch.library.Library("torchvision", "DEF")  # whose operators may be missing beside a CPU build
     for name in ("nms", "qnms"):
         library.define(name + "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-    found, given = {}, Given(photographs, weights)
+    found, given = measured_here(out / "experiment.json"), Given(photographs, weights)
     for network in networks.split(","):
-        found[network] = {
-            **({"whole experiment": compared(network, given, images)} if network in WHOLE else {}),
-            "seconds of a method": each_method(network, given, alone),
-        }
+        whole = {"whole experiment": compared(network, given, images)} if network in WHOLE else {}
+        found[network] = {**whole, "seconds of a method": each_method(network, given, alone)}
         write(out / "experiment.json", {"machine": machine(), "networks": found})
 
 

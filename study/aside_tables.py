@@ -201,7 +201,7 @@ def speed_table(measured: Path) -> str:
     if not measured.is_file():
         return NOT_YET
     found = json.loads(measured.read_text())
-    networks = {name: of for name, of in found["networks"].items() if name in TITLES}
+    networks = {name: found["networks"][name] for name in TITLES if name in found["networks"]}
     seconds = {TITLES[name]: of["seconds of a method"] for name, of in networks.items()}
     methods = dict.fromkeys(method for of in seconds.values() for method in of)
     rows = [[code(m), *(f"{of[m]:.2f}" if m in of else "" for of in seconds.values())] for m in methods]
