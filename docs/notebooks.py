@@ -1,5 +1,6 @@
 """Examples as pages: jupytext scripts of examples/, run, with what they print and show."""
 
+import os
 from base64 import b64decode
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -7,7 +8,7 @@ from typing import Any
 
 EXAMPLES_FOLDER = Path(__file__).parents[1] / "examples"
 EXAMPLES = sorted(EXAMPLES_FOLDER.glob("[a-z]*.py"))
-SECONDS = 120  # of a cell, at most: a busy machine may take longer than a minute
+SECONDS = 300  # of a cell, at most: on a busy machine; on an idle one an example takes a few
 
 
 def run(example: Path) -> Any:
@@ -23,7 +24,7 @@ def run(example: Path) -> Any:
             notebook, timeout=SECONDS, kernel_name="python3", resources={"metadata": {"path": folder}},
             extra_arguments=["--log-level=ERROR"],
         )  # fmt: skip
-        client.execute()
+        client.execute(env={**os.environ, "OMP_NUM_THREADS": "1"})  # beside others, two threads wait for each other
     del notebook.cells[0]
     return notebook
 

@@ -9,6 +9,7 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[1]
+WIDE = {"models.md"}  # a table takes the place beside the text, where there are no headings to list
 SHORTEST = 15  # letters of an alternative text
 OUTSIDE = {"contributing.md": "CONTRIBUTING.md", "changelog.md": "CHANGELOG.md", "licence.md": "LICENSE"}
 
@@ -43,6 +44,8 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     for about in re.findall(r"!\[([^\]]*)\]\(", markdown):
         if len(about) < SHORTEST:
             raise PluginError(f"{page.file.src_uri}: a picture must say what it shows, got {about!r}")
+    if page.file.src_uri in WIDE:
+        page.meta["hide"] = ["toc"]
     here = Path(page.file.src_uri).parent
     up = "../" * len(here.parts)
 
