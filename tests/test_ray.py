@@ -217,7 +217,8 @@ def test_one_result_for_all_backends(ray, folder):
         assert done.returncode == 0, done.stderr
     for name in places:
         assert rows_of(folder / name) == rows_of(folder / "serial")
-        assert len(list((folder / name / "examples").iterdir())) == 6
+        # a copy that was overtaken may leave behind what it was just writing, which no name of a result has
+        assert len([file for file in (folder / name / "examples").iterdir() if not file.name.startswith(".")]) == 6
 
 
 def test_patterns_are_the_same_bits_for_any_number_of_workers(ray, folder, monkeypatch):
