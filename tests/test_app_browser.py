@@ -165,9 +165,9 @@ def test_a_photograph_is_explained_and_another_class_asked_for(seen, tmp_path):
     page.locator("#classes .pg-class").nth(0).click()
     wait_for_title(page, first)
     wait_for_maps(page, 5)
-    wait(page, "() => document.querySelector('#status .pg-status').textContent.endsWith('maps')")
+    done = "document.querySelector('#status .pg-status').textContent.endsWith('maps')"
+    wait(page, f"() => window.said.length > 0 && {done}")
     said = page.evaluate("window.said")
-    assert said
     assert not [text for text in said if "in work" in text and "getting ready" not in text], "it is kept"
     assert page.evaluate("document.activeElement.className") == "pg-class", "the keyboard stays where it was"
 
