@@ -1,7 +1,7 @@
 """docs/study.md, with its figures, from the published tables: a pure function of them."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -98,10 +98,8 @@ def blocks(found: Sequence[Network], tables: Path) -> dict[str, str]:
         "paper": paper_table(found),
         "fills": fills_table(whole, RELATIVES),
         "stability": stability_table(found),
-        "survivors": _with_figure("randomised", "How alike sizes stay as layers get random weights", survivors),
-        "survivors named": "none."
-        if not named
-        else "; ".join(f"{where}: {', '.join(f'`{m}`' for m in of)}" for where, of in named.items()),
+        "survivors": _with_figure("randomised", "How alike sizes stay as layers get random weights", survivors)
+        + ("" if survivors == NOT_YET else _named(named)),
         "counts": _with_figure(
             "counts", "MoRF of PGIG by the photographs behind its patterns", counts_table(tables, results)
         ),
@@ -114,6 +112,15 @@ def blocks(found: Sequence[Network], tables: Path) -> dict[str, str]:
             f"agreement-{n.results.network}.png)" for n in whole
         ),
     }  # fmt: skip
+
+
+def _named(survivors: Mapping[str, Sequence[str]]) -> str:
+    """Explanations that survive random weights."""
+    told = "; ".join(f"{where}: {', '.join(f'`{method}`' for method in of)}" for where, of in survivors.items())
+    return (
+        f"\n\nWith the whole interval, over draws of weights and photographs, above 0.5: {told or 'none'}. (Intervals over three "
+        "draws are rough. Methods with patterns keep those of the trained weights. Explained is the logit.)"
+    )
 
 
 def _with_figure(name: str, shows: str, table: str) -> str:
