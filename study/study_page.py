@@ -118,7 +118,7 @@ def _named(survivors: Mapping[str, Sequence[str]]) -> str:
     """Explanations that survive random weights."""
     told = "; ".join(f"{where}: {', '.join(f'`{method}`' for method in of)}" for where, of in survivors.items())
     return (
-        f"\n\nWith the whole interval, over draws of weights and photographs, above 0.5: {told or 'none'}. (Intervals over "
+        f"\n\nWith the whole interval, over draws and photographs, above 0.5: {told or 'none'}. (Intervals over "
         "three draws are rough. Methods with patterns keep those of the trained weights. Explained is the logit.)"
     )
 
