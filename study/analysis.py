@@ -19,7 +19,6 @@ PAPER_ORDER: Mapping[str, int] = {
     "smoothgrad_squared": 4, "smoothgrad_ig": 4, "expected_gradients": 4, "guided_backprop": 4,
     "pattern_attribution": 4, "pgig": 5,
 }  # fmt: skip
-SLOW_NAMED = tuple(named(method, "slow-0") for method in SLOW)
 
 
 def settings_of(results: Results, methods: Sequence[str], images: Sequence[str] | None = None) -> dict[str, Run]:
@@ -44,15 +43,15 @@ def compared(results: Results) -> list[str]:
 def begun(results: Results) -> list[str]:
     """Methods that were measured by all that counts, on some photographs, without the slow ones."""
     counts = counting(results)
-    return [m for m in results.methods if m not in SLOW_NAMED and all(results.count(m, f) for f in counts)]
+    return [m for m in results.methods if m not in SLOW and all(results.count(m, f) for f in counts)]
 
 
 def with_slow(results: Results) -> list[str]:
     """All that was measured on the few, with the slow ones; nothing where those were not measured yet."""
     counts = counting(results)
-    if not all(results.count(m, f) for m in SLOW_NAMED for f in counts):
+    if not all(results.count(m, f) for m in SLOW for f in counts):
         return []
-    few = min(results.count(m, f) for m in SLOW_NAMED for f in counts)
+    few = min(results.count(m, f) for m in SLOW for f in counts)
     return [m for m in results.methods if all(results.count(m, f) >= few for f in counts)]
 
 
@@ -117,6 +116,7 @@ class Network:
 class Worse:
     label: str
     method: str
+    images: int
     by: float
     p: float
 
@@ -133,7 +133,7 @@ def worse_than_random(run: Run) -> list[Worse]:
         one_sided = {m: pair.p / 2 if pair.difference.mean > 0 else 1.0 for m, pair in zip(others, pairs, strict=True)}
         for method, p in holm(one_sided).items():
             if p < ALPHA:
-                found.append(Worse(label, method, float(behind.mean(0)[others.index(method)]), p))
+                found.append(Worse(label, method, len(run.images), float(behind.mean(0)[others.index(method)]), p))
     return found
 
 

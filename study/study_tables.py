@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 
 import numpy
-from analysis import PAPER_ORDER, SLOW_NAMED, Network, paper_agreement, rank_correlation, worse_than_random
+from analysis import PAPER_ORDER, Network, paper_agreement, rank_correlation
 from candidates import cost
-from settings import CHOSEN_FROM, FAITHFULNESS, FURTHER, MAIN, STABILITY
+from settings import CHOSEN_FROM, FAITHFULNESS, FURTHER, MAIN, SLOW, STABILITY
 
 from pgig.records.measures import asked_measure
 from pgig.report.ranking import ALPHA, Cell
@@ -16,7 +16,7 @@ TITLES: Mapping[str, str] = {
     "squeezenet1_0": "SqueezeNet 1.0", "efficientnet_lite0": "EfficientNet-Lite0",
     "efficientnet_lite2": "EfficientNet-Lite2", "embedded-plain": "embedded", "embedded-bn": "embedded, batch norm",
 }  # fmt: skip
-PAPER = tuple(method for method in PAPER_ORDER if method not in SLOW_NAMED)  # on all photographs
+PAPER = tuple(method for method in PAPER_ORDER if method not in SLOW)  # on all photographs
 
 
 def table(head: Sequence[object], rows: Sequence[Sequence[object]]) -> str:
@@ -131,10 +131,9 @@ def worse_table(found: Sequence[Network]) -> str:
     """Once for each method, network and measure: on the most images that it was measured on."""
     rows: dict[tuple[str, str, str], list[object]] = {}
     for network in found:
-        for run in network.runs.values():
-            for worse in worse_than_random(run):
-                key = code(worse.method), TITLES[network.results.network], f"`{worse.label}`"
-                rows.setdefault(key, [*key, len(run.images), f"{worse.by:.3g}", f"{worse.p:.2g}"])
+        for worse in network.worse_than_random:
+            key = code(worse.method), TITLES[network.results.network], f"`{worse.label}`"
+            rows.setdefault(key, [*key, worse.images, f"{worse.by:.3g}", f"{worse.p:.2g}"])
     head = ["method", "network", "measure", "images", "behind random by", "p (Holm)"]
     return table(head, [rows[key] for key in sorted(rows)]) if rows else "None."
 
